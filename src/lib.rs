@@ -1,0 +1,3 @@
+#![doc = "map"]
+pub mod model;
+pub mod rpc;
