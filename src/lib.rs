@@ -1,3 +1,4 @@
 #![doc = "map"]
 pub mod model;
 pub mod rpc;
+pub mod transport;

@@ -101,11 +101,9 @@ impl ContentBlock {
             "image" => media(block).map(Self::Image),
             "audio" => media(block).map(Self::Audio),
             "resource" => block.get("resource").and_then(embedded),
-            "resource_link" => text("uri").map(|uri| Self::ResourceLink {
-                uri,
-                name: text("name"),
-                mime_type: text("mimeType"),
-            }),
+            "resource_link" => {
+                text("uri").map(|uri| Self::ResourceLink { uri, name: text("name"), mime_type: text("mimeType") })
+            }
             _ => None,
         };
         known.unwrap_or(Self::Unknown(kind))

@@ -36,6 +36,21 @@ pub enum Outbound {
     },
     /// Nobody waits for this request any more: drop what is kept for it.
     Abandon(RequestId),
+    /// The handshake is done: what a transport with headers says from here on.
+    Negotiated {
+        /// The protocol version that both sides speak.
+        version: String,
+    },
+    /// Open the stream for messages that belong to no request, where the transport has one.
+    Listen {
+        /// Told when the stream is open, or that there is none.
+        ready: oneshot::Sender<()>,
+    },
+    /// We are done with the server's session for good; it may be ended there too.
+    EndSession {
+        /// Told when the server was told, or could not be.
+        done: oneshot::Sender<()>,
+    },
 }
 
 /// What a transport with headers says about a request beside its body.

@@ -205,7 +205,10 @@ mod tests {
         assert!(matches!(one(r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#), Message::Request(_)));
         assert!(matches!(one(r#"{"method":"x","extra":1}"#), Message::Notification(_)));
         assert!(matches!(one(r#"{"id":"a","result":null}"#), Message::Response { id: Some(_), outcome: Ok(_) }));
-        assert!(matches!(one(r#"{"id":null,"error":{"code":-32600}}"#), Message::Response { id: None, outcome: Err(_) }));
+        assert!(matches!(
+            one(r#"{"id":null,"error":{"code":-32600}}"#),
+            Message::Response { id: None, outcome: Err(_) }
+        ));
         for text in ["42", "\"x\"", "{}", "{not json", "[]", "[1]", "null", "{\"id\":1}"] {
             assert!(read(text).is_err(), "{text}");
         }

@@ -57,7 +57,7 @@ struct Pending {
 
 struct Shared {
     outbound: mpsc::UnboundedSender<Outbound>,
-    pending: Mutex<Pending>,
+    pending: Arc<Mutex<Pending>>,
     /// Random, so that two processes on one HTTP session never use one id: that hangs real servers.
     id_prefix: String,
     next_id: AtomicU64,
@@ -78,13 +78,14 @@ impl fmt::Debug for Peer {
 impl Peer {
     /// Starts reading `connection`.
     pub fn start(connection: Connection, handler: Arc<dyn Handler>) -> Self {
+        let pending = Arc::<Mutex<Pending>>::default();
+        let reader = Reader { pending: Arc::clone(&pending), outbound: connection.outbound.downgrade(), handler };
         let shared = Arc::new(Shared {
             outbound: connection.outbound,
-            pending: Mutex::default(),
+            pending,
             id_prefix: random_prefix(),
             next_id: AtomicU64::new(1),
         });
-        let reader = Reader { shared: Arc::clone(&shared), handler };
         tokio::spawn(reader.run(connection.inbound));
         Self { shared }
     }
@@ -118,7 +119,7 @@ impl Peer {
         }
         let text = message::request(&id, &head.method, params);
         if self.shared.outbound.send(Outbound::Request { id: id.clone(), text, head }).is_err() {
-            settle(&self.shared, &id, Err(CallError::Connection(Arc::new(ConnectionError::Closed))));
+            settle(&self.shared.pending, &id, Err(CallError::Connection(Arc::new(ConnectionError::Closed))));
         }
         in_flight
     }
@@ -138,6 +139,28 @@ impl Peer {
     /// Answers a request that a [`Handler`] kept.
     pub fn respond(&self, id: &RequestId, outcome: &Result<Value, RpcError>) {
         let _ = self.shared.outbound.send(Outbound::Message { text: message::response(id, outcome), delivered: None });
+    }
+
+    /// Tells the transport that the handshake agreed on `version`.
+    pub fn negotiated(&self, version: &str) {
+        let _ = self.shared.outbound.send(Outbound::Negotiated { version: version.to_owned() });
+    }
+
+    /// Asks the transport for its stream of messages that belong to no request. The future ends when the stream is open
+    /// or it is plain that there is none; the stream is asked for at once.
+    pub fn listen(&self) -> impl Future<Output = ()> + 'static {
+        let (ready, receiver) = oneshot::channel();
+        let _ = self.shared.outbound.send(Outbound::Listen { ready });
+        async {
+            let _ = receiver.await;
+        }
+    }
+
+    /// Has the transport end the server's session, and waits until that is done or has failed.
+    pub async fn end_session(&self) {
+        let (done, receiver) = oneshot::channel();
+        let _ = self.shared.outbound.send(Outbound::EndSession { done });
+        let _ = receiver.await;
     }
 
     /// How many requests wait for their answer.
@@ -181,7 +204,9 @@ impl Drop for InFlight {
 }
 
 struct Reader {
-    shared: Arc<Shared>,
+    pending: Arc<Mutex<Pending>>,
+    /// Weak, so that the connection closes when the last [`Peer`] is dropped.
+    outbound: mpsc::WeakUnboundedSender<Outbound>,
     handler: Arc<dyn Handler>,
 }
 
@@ -190,13 +215,13 @@ impl Reader {
         let reason = loop {
             match inbound.recv().await {
                 Some(Inbound::Message(message)) => self.dispatch(message),
-                Some(Inbound::Failed { id, error }) => settle(&self.shared, &id, Err(CallError::Connection(error))),
+                Some(Inbound::Failed { id, error }) => settle(&self.pending, &id, Err(CallError::Connection(error))),
                 Some(Inbound::Closed(error)) => break error,
                 None => break Arc::new(ConnectionError::Closed),
             }
         };
         let requests = {
-            let mut pending = lock(&self.shared.pending);
+            let mut pending = lock(&self.pending);
             pending.closed = Some(Arc::clone(&reason));
             std::mem::take(&mut pending.requests)
         };
@@ -216,12 +241,14 @@ impl Reader {
                 };
                 if let RequestReply::Now(outcome) = reply {
                     let text = message::response(&id, &outcome);
-                    let _ = self.shared.outbound.send(Outbound::Message { text, delivered: None });
+                    if let Some(outbound) = self.outbound.upgrade() {
+                        let _ = outbound.send(Outbound::Message { text, delivered: None });
+                    }
                 }
             }
             Message::Notification(notification) => self.handler.notification(notification),
             Message::Response { id: Some(id), outcome } => {
-                settle(&self.shared, &id, outcome.map_err(CallError::Rpc));
+                settle(&self.pending, &id, outcome.map_err(CallError::Rpc));
             }
             Message::Response { id: None, outcome } => self.unaddressed(outcome),
         }
@@ -230,19 +257,19 @@ impl Reader {
     /// A response without an id can only be meant for the one request that waits; with several, nobody can tell.
     fn unaddressed(&self, outcome: Result<RawJson, RpcError>) {
         let only = {
-            let pending = lock(&self.shared.pending);
+            let pending = lock(&self.pending);
             (pending.requests.len() == 1).then(|| pending.requests.keys().next().cloned()).flatten()
         };
         match (only, outcome) {
-            (Some(id), outcome) => settle(&self.shared, &id, outcome.map_err(CallError::Rpc)),
+            (Some(id), outcome) => settle(&self.pending, &id, outcome.map_err(CallError::Rpc)),
             (None, Err(error)) => self.handler.orphan(&error),
             (None, Ok(_)) => {}
         }
     }
 }
 
-fn settle(shared: &Shared, id: &RequestId, reply: Reply) {
-    let sender = lock(&shared.pending).requests.remove(id);
+fn settle(pending: &Mutex<Pending>, id: &RequestId, reply: Reply) {
+    let sender = lock(pending).requests.remove(id);
     if let Some(sender) = sender {
         let _ = sender.send(reply);
     }
@@ -302,6 +329,7 @@ mod tests {
         match ends.outbound.recv().await.expect("the peer lives") {
             Outbound::Request { text, .. } | Outbound::Message { text, .. } => serde_json::from_str(&text).unwrap(),
             Outbound::Abandon(id) => json!({"abandoned": id.to_value()}),
+            other => panic!("not expected: {other:?}"),
         }
     }
 
@@ -368,6 +396,16 @@ mod tests {
         receive(&ends, json!({"id": null, "error": {"code": -32600, "message": "whose?"}})).await;
         tokio::task::yield_now().await;
         assert_eq!(*recorder.heard.lock().unwrap(), ["whose? (-32600)"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_peer_closes_the_connection() {
+        let (peer, mut ends, _) = peer();
+        let clone = peer.clone();
+        drop(peer);
+        assert!(ends.outbound.try_recv().is_err());
+        drop(clone);
+        assert!(ends.outbound.recv().await.is_none());
     }
 
     #[tokio::test(start_paused = true)]
