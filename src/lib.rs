@@ -1,4 +1,8 @@
 #![doc = "map"]
 pub mod model;
 pub mod rpc;
+pub mod session;
 pub mod transport;
+
+#[cfg(test)]
+mod testing;

@@ -185,6 +185,12 @@ impl InFlight {
     }
 }
 
+impl fmt::Debug for InFlight {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("InFlight").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
 impl Future for InFlight {
     type Output = Reply;
 

@@ -1,0 +1,302 @@
+//! A conversation with one server, the same whatever era it speaks.
+//!
+//! This is where the protocol eras end: the floors above ask for tools, tasks and results and never see how they are
+//! written on the wire. The shapes of an era are private to its module, [`legacy`] being the one that opens with
+//! `initialize` (2024-11-05 to 2025-11-25).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::{Mutex, oneshot};
+use tokio::time::timeout;
+
+use crate::model::{Task, TaskId, Tool, ToolResult};
+use crate::rpc::{CallError, Connection, InFlight, Peer, RequestHead};
+
+mod error;
+mod inbox;
+mod legacy;
+mod negotiation;
+mod pages;
+mod profile;
+mod wire;
+
+pub use error::SessionError;
+pub use inbox::{Hint, Progress, Remark, Remarks, Subscription};
+pub use negotiation::{CallMode, Disagreement, TaskWish};
+pub use profile::{Era, Profile, TaskCapability};
+
+use inbox::Inbox;
+
+/// How long a call waits for the stream of unasked messages to open, which questions may depend on.
+const LISTEN: Duration = Duration::from_secs(1);
+/// How long telling the server of an abandoned request may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How to converse.
+#[derive(Clone, Debug, Default)]
+pub struct SessionSettings {
+    /// How long the handshake may take, which includes starting the server; `None`: for ever.
+    pub start_limit: Option<Duration>,
+    /// How long any other short request may take; `None`: for ever. It never bounds a tool call or a waiting
+    /// `tasks/result`.
+    pub request_limit: Option<Duration>,
+    /// Hears what the server says beside its answers.
+    pub remarks: Remarks,
+}
+
+/// What a call asks for.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    /// The tool's name.
+    pub tool: String,
+    /// An object.
+    pub arguments: Value,
+    /// Plain or as a task, see [`Session::plan_call`].
+    pub mode: CallMode,
+    /// How long the server shall keep the task, in milliseconds; `None`: as it likes.
+    pub ttl: Option<u64>,
+}
+
+/// What a call is answered with. Told by the shape of the answer, not by what was asked for.
+#[derive(Debug)]
+pub enum CallReply {
+    /// The result.
+    Result(ToolResult),
+    /// A task that works on it.
+    Task {
+        /// Its first sight.
+        task: Task,
+        /// Words that the server gives a model to go on with (`model-immediate-response`).
+        immediate: Option<String>,
+    },
+}
+
+/// A session. It ends when it is dropped; [`close`](Self::close) also tells the server.
+#[derive(Debug)]
+pub struct Session {
+    peer: Peer,
+    inbox: Arc<Inbox>,
+    settings: SessionSettings,
+    profile: Profile,
+    listening: Mutex<Option<oneshot::Receiver<()>>>,
+    /// Counts handshakes, so that requests that lose the session at once renew it once.
+    renewals: Mutex<u32>,
+}
+
+impl Session {
+    /// Opens a session over `connection`.
+    ///
+    /// # Errors
+    /// Where the server cannot be reached or does not answer in time, and where no protocol version is shared.
+    pub async fn open(connection: Connection, settings: SessionSettings) -> Result<Self, SessionError> {
+        let inbox = Arc::new(Inbox::new(settings.remarks.clone()));
+        let peer = Peer::start(connection, inbox.clone());
+        let profile = legacy::open(&peer, settings.start_limit).await?;
+        let listening = Mutex::new(Some(listen(&peer)));
+        Ok(Self { peer, inbox, settings, profile, listening, renewals: Mutex::new(0) })
+    }
+
+    /// What the server is and can do.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Every tool of the server, in its order.
+    ///
+    /// # Errors
+    /// Where a page cannot be had.
+    pub async fn tools(&self) -> Result<Vec<Tool>, SessionError> {
+        let mut pages = pages::Pages::new(legacy::LIST_TOOLS);
+        while let Some(params) = pages.next() {
+            let page = self.ask(legacy::LIST_TOOLS, params).await?;
+            pages.take(&page, |tool| wire::read_tool(tool))?;
+        }
+        Ok(pages.into_items(|tool| tool.name.clone()))
+    }
+
+    /// Decides whether a call goes out plain or as a task. Spec 2025-11-25, basic/utilities/tasks, "Tool-Level
+    /// Negotiation".
+    ///
+    /// # Errors
+    /// Where the wish and the server's word cannot both hold.
+    pub fn plan_call(&self, name: &str, tool: Option<&Tool>, wish: TaskWish) -> Result<CallMode, Disagreement> {
+        negotiation::plan(&self.profile.tasks, name, tool.map(|tool| tool.task_support), wish)
+    }
+
+    /// Hears progress and sights of tasks. To be made before the call that they belong to.
+    pub fn subscribe(&self) -> Subscription {
+        self.inbox.subscribe(self.peer.unique_token())
+    }
+
+    /// Calls a tool. The request is sent here, once; it is never sent again, whatever happens.
+    pub async fn call(&self, request: &CallRequest, subscription: &Subscription) -> PendingCall {
+        if request.mode == CallMode::Task
+            && let Some(listening) = self.listening.lock().await.take()
+        {
+            let _ = timeout(LISTEN, listening).await;
+        }
+        let params = legacy::call_params(request, subscription.token());
+        let in_flight = self.send(legacy::CALL_TOOL, &params);
+        PendingCall { in_flight, peer: self.peer.clone() }
+    }
+
+    /// A sight of a task.
+    ///
+    /// # Errors
+    /// Where the server does not know it or cannot be asked.
+    pub async fn task(&self, id: &TaskId) -> Result<Task, SessionError> {
+        let reply = self.ask(legacy::GET_TASK, legacy::task_params(id)).await?;
+        wire::read_task(&reply).ok_or_else(|| SessionError::protocol(legacy::GET_TASK, "the answer holds no task"))
+    }
+
+    /// Asks for a task's result and leaves the question standing until the server answers it, for as long as that takes.
+    /// `None` in eras that bring the result along with the task.
+    pub fn hold_result(&self, id: &TaskId) -> Option<HeldResult> {
+        Some(HeldResult { in_flight: self.send(legacy::TASK_RESULT, &legacy::task_params(id)) })
+    }
+
+    /// Asks for a task's cancellation. The sight of the task that comes back, if one does.
+    ///
+    /// # Errors
+    /// Where the server refuses or cannot be asked.
+    pub async fn cancel(&self, id: &TaskId) -> Result<Option<Task>, SessionError> {
+        let reply = self.ask(legacy::CANCEL_TASK, legacy::task_params(id)).await?;
+        Ok(wire::read_task(&reply))
+    }
+
+    /// Every task that the server lists; `None` where it has no list.
+    ///
+    /// # Errors
+    /// Where a page cannot be had.
+    pub async fn tasks(&self) -> Result<Option<Vec<Task>>, SessionError> {
+        if !self.profile.tasks.list {
+            return Ok(None);
+        }
+        let mut pages = pages::Pages::new(legacy::LIST_TASKS);
+        while let Some(params) = pages.next() {
+            match self.ask(legacy::LIST_TASKS, params).await {
+                Ok(page) => pages.take(&page, wire::read_task)?,
+                Err(error) if error.is_method_not_found() => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(pages.into_items(|task| task.id.as_str().to_owned())))
+    }
+
+    /// Ends the session on the server's side too, unless `keep`: tasks may live and die with it.
+    pub async fn close(self, keep: bool) {
+        if !keep {
+            self.peer.end_session().await;
+        }
+    }
+
+    fn send(&self, method: &str, params: &Value) -> InFlight {
+        self.peer.request(params, RequestHead { method: method.to_owned(), ..RequestHead::default() })
+    }
+
+    /// Asks a question that may safely be asked again. Where the server has lost the session, a new one is opened and the
+    /// question repeated, once.
+    async fn ask(&self, method: &'static str, params: Value) -> Result<crate::model::RawJson, SessionError> {
+        let renewals = *self.renewals.lock().await;
+        match self.ask_once(method, &params).await {
+            Err(error) if error.is_session_gone() => {
+                self.renew(renewals).await?;
+                self.ask_once(method, &params).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn ask_once(&self, method: &'static str, params: &Value) -> Result<crate::model::RawJson, SessionError> {
+        let in_flight = self.send(method, params);
+        let reply = match self.settings.request_limit {
+            None => in_flight.await,
+            Some(limit) => match timeout(limit, in_flight).await {
+                Ok(reply) => reply,
+                Err(_) => return Err(SessionError::TimedOut { method, limit }),
+            },
+        };
+        reply.map_err(|error| SessionError::of(method, error))
+    }
+
+    /// Opens a new session on the server, unless somebody else did so since `seen` renewals.
+    async fn renew(&self, seen: u32) -> Result<(), SessionError> {
+        let mut renewals = self.renewals.lock().await;
+        if *renewals == seen {
+            legacy::open(&self.peer, self.settings.start_limit).await?;
+            *self.listening.lock().await = Some(listen(&self.peer));
+            *renewals += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Opens the stream of unasked messages without waiting for it.
+fn listen(peer: &Peer) -> oneshot::Receiver<()> {
+    let (sender, receiver) = oneshot::channel();
+    let opened = peer.listen();
+    tokio::spawn(async move {
+        opened.await;
+        let _ = sender.send(());
+    });
+    receiver
+}
+
+/// A tool call that was sent.
+#[derive(Debug)]
+pub struct PendingCall {
+    in_flight: InFlight,
+    peer: Peer,
+}
+
+impl PendingCall {
+    /// Waits for the answer. May be dropped and called again.
+    ///
+    /// # Errors
+    /// Where the server answers with an error, not at all, or with something that is neither a result nor a task.
+    pub async fn reply(&mut self) -> Result<CallReply, SessionError> {
+        match (&mut self.in_flight).await {
+            Ok(reply) => legacy::read_call_reply(reply),
+            Err(error) => Err(SessionError::of(legacy::CALL_TOOL, error)),
+        }
+    }
+
+    /// Tells the server that nobody waits any more. It may work on regardless.
+    pub async fn cancel(self, reason: &str) {
+        let params = legacy::cancelled_params(self.in_flight.id(), reason);
+        let _ = timeout(FAREWELL, self.peer.notify(legacy::CANCELLED, &params)).await;
+    }
+}
+
+/// A standing question for a task's result.
+#[derive(Debug)]
+pub struct HeldResult {
+    in_flight: InFlight,
+}
+
+impl HeldResult {
+    /// Waits for the result. May be dropped and called again until it has returned.
+    ///
+    /// # Errors
+    /// [`SessionError::Rpc`] is either what the task ended with or a refusal to wait: the caller must tell.
+    pub async fn wait(&mut self) -> Result<ToolResult, SessionError> {
+        match (&mut self.in_flight).await {
+            Ok(result) => Ok(ToolResult::read(result)),
+            Err(error) => Err(SessionError::of(legacy::TASK_RESULT, error)),
+        }
+    }
+}
+
+impl SessionError {
+    fn of(method: &'static str, error: CallError) -> Self {
+        match error {
+            CallError::Rpc(error) => Self::Rpc { method, error },
+            CallError::Connection(error) => Self::Connection(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
