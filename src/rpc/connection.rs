@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::message::{Message, RequestId};
-use crate::model::{duration, text};
+use crate::model::text;
 
 /// How many messages may wait between a transport and the peer before reading pauses.
 const INBOUND_CAPACITY: usize = 256;
@@ -265,6 +265,18 @@ impl ConnectionError {
         }
     }
 
+    /// Whether no request over this connection can be answered any more.
+    pub fn ends_the_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::ServerExited { .. }
+                | Self::OutputClosed { .. }
+                | Self::MessageTooLarge { .. }
+                | Self::Pipe(_)
+                | Self::Closed
+        )
+    }
+
     /// Whether the request certainly never reached the server's program.
     pub fn was_never_sent(&self) -> bool {
         matches!(
@@ -308,9 +320,4 @@ fn stderr_tail(stderr: &str) -> String {
 fn body_excerpt(body: &str) -> String {
     let body = body.trim();
     if body.is_empty() { String::new() } else { format!(": {}", text::truncate(&text::line(body), 300)) }
-}
-
-/// `no answer within 30s`.
-pub(crate) fn no_answer_within(limit: Duration) -> String {
-    format!("no answer within {}", duration::human(limit))
 }

@@ -5,6 +5,7 @@
 //! `initialize` (2024-11-05 to 2025-11-25).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -81,8 +82,9 @@ pub struct Session {
     settings: SessionSettings,
     profile: Profile,
     listening: Mutex<Option<oneshot::Receiver<()>>>,
-    /// Counts handshakes, so that requests that lose the session at once renew it once.
-    renewals: Mutex<u32>,
+    renewed: AtomicU32,
+    /// Held during a new handshake, so that requests that lose the session together renew it once.
+    renewing: Mutex<()>,
 }
 
 impl Session {
@@ -95,7 +97,7 @@ impl Session {
         let peer = Peer::start(connection, inbox.clone());
         let profile = legacy::open(&peer, settings.start_limit).await?;
         let listening = Mutex::new(Some(listen(&peer)));
-        Ok(Self { peer, inbox, settings, profile, listening, renewals: Mutex::new(0) })
+        Ok(Self { peer, inbox, settings, profile, listening, renewed: AtomicU32::new(0), renewing: Mutex::new(()) })
     }
 
     /// What the server is and can do.
@@ -157,6 +159,18 @@ impl Session {
         Some(HeldResult { in_flight: self.send(legacy::TASK_RESULT, &legacy::task_params(id)) })
     }
 
+    /// Whether this era's results are asked for apart from the task, see [`hold_result`](Self::hold_result).
+    pub fn holds_results(&self) -> bool {
+        match self.profile.era {
+            Era::Legacy => true,
+        }
+    }
+
+    /// How often the server has lost the session and a new one was opened.
+    pub fn renewals(&self) -> u32 {
+        self.renewed.load(Ordering::Relaxed)
+    }
+
     /// Asks for a task's cancellation. The sight of the task that comes back, if one does.
     ///
     /// # Errors
@@ -199,10 +213,10 @@ impl Session {
     /// Asks a question that may safely be asked again. Where the server has lost the session, a new one is opened and the
     /// question repeated, once.
     async fn ask(&self, method: &'static str, params: Value) -> Result<crate::model::RawJson, SessionError> {
-        let renewals = *self.renewals.lock().await;
+        let seen = self.renewals();
         match self.ask_once(method, &params).await {
             Err(error) if error.is_session_gone() => {
-                self.renew(renewals).await?;
+                self.renew(seen).await?;
                 self.ask_once(method, &params).await
             }
             outcome => outcome,
@@ -223,11 +237,11 @@ impl Session {
 
     /// Opens a new session on the server, unless somebody else did so since `seen` renewals.
     async fn renew(&self, seen: u32) -> Result<(), SessionError> {
-        let mut renewals = self.renewals.lock().await;
-        if *renewals == seen {
+        let _renewing = self.renewing.lock().await;
+        if self.renewals() == seen {
             legacy::open(&self.peer, self.settings.start_limit).await?;
             *self.listening.lock().await = Some(listen(&self.peer));
-            *renewals += 1;
+            self.renewed.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -300,3 +314,9 @@ impl SessionError {
 
 #[cfg(test)]
 mod tests;
+
+/// Reads a task as the wire has it.
+#[cfg(test)]
+pub(crate) fn read_task_for_tests(value: &Value) -> Task {
+    wire::read_task(&crate::model::RawJson::from_value(value)).expect("a task")
+}

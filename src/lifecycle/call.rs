@@ -1,0 +1,83 @@
+//! Calls a tool and waits for the first answer: a result, or a task to follow.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::event::{Event, Reporter};
+use super::follow::{Command, Leaving};
+use crate::model::{Task, ToolResult};
+use crate::session::{CallReply, CallRequest, Hint, Session, SessionError, Subscription};
+
+/// How the call itself ended.
+#[derive(Debug)]
+pub enum CallEnding {
+    /// With a result.
+    Result(ToolResult),
+    /// With a task that works on it.
+    Task(Task),
+    /// The server was silent for too long; it was told that nobody waits any more.
+    Silent(Duration),
+    /// Nobody waits any more, and the server was told so.
+    Left(Leaving),
+    /// With an error. Whether the tool has started may be unknown, see [`may_have_started`].
+    Failed(SessionError),
+}
+
+/// Whether a call that ended so may have started the tool.
+pub fn may_have_started(error: &SessionError) -> bool {
+    error.connection().is_some_and(|error| !error.was_never_sent())
+}
+
+/// Calls once. `idle_limit` is how long the server may be silent, progress counting as a sign of life; `deadline` is when
+/// to stop waiting in any case.
+pub async fn call(
+    session: &Session,
+    request: &CallRequest,
+    subscription: &mut Subscription,
+    idle_limit: Option<Duration>,
+    deadline: Option<Instant>,
+    reporter: &mut dyn Reporter,
+    commands: &mut mpsc::UnboundedReceiver<Command>,
+) -> CallEnding {
+    let mut pending = session.call(request, subscription).await;
+    reporter.report(&Event::Called { tool: request.tool.clone() });
+    let mut heard = Instant::now();
+    let mut commands_open = true;
+    loop {
+        let idle = idle_limit.map(|limit| heard + limit);
+        let wake = [idle, deadline].into_iter().flatten().min();
+        tokio::select! {
+            reply = pending.reply() => return match reply {
+                Ok(CallReply::Result(result)) => CallEnding::Result(result),
+                Ok(CallReply::Task { task, immediate }) => {
+                    reporter.report(&Event::Created { task: task.clone(), immediate });
+                    CallEnding::Task(task)
+                }
+                Err(error) => CallEnding::Failed(error),
+            },
+            hint = subscription.next() => {
+                heard = Instant::now();
+                if let Hint::Progress(progress) = hint {
+                    reporter.report(&Event::Progress(progress));
+                }
+            }
+            command = commands.recv(), if commands_open => match command {
+                Some(Command::Leave | Command::Cancel) => {
+                    pending.cancel("interrupted by the user").await;
+                    return CallEnding::Left(Leaving::Asked);
+                }
+                None => commands_open = false,
+            },
+            () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
+                if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                    pending.cancel("the time to wait is over").await;
+                    return CallEnding::Left(Leaving::Deadline);
+                }
+                pending.cancel("no answer and no progress in time").await;
+                return CallEnding::Silent(idle_limit.unwrap_or_default());
+            }
+        }
+    }
+}

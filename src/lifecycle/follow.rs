@@ -1,0 +1,173 @@
+//! Follows one task to its end: the asking and waiting around [`course`](super::course).
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::course::Course;
+use super::event::Reporter;
+use crate::model::{RpcError, Task, TaskOutcome, TaskStatus, Ttl};
+use crate::session::{HeldResult, Session, SessionError, Subscription};
+
+/// How to follow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FollowOptions {
+    /// The least pause between polls that the user wants; a server's longer wish counts.
+    pub least_pause: Option<Duration>,
+    /// When to stop waiting.
+    pub deadline: Option<Instant>,
+}
+
+/// What the user may want meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Stop watching and leave the task running.
+    Leave,
+    /// Ask for cancellation and wait for what becomes of it.
+    Cancel,
+}
+
+/// Why a task was left running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// The user said so.
+    Asked,
+    /// The deadline has come.
+    Deadline,
+}
+
+/// How following a task ended.
+#[derive(Debug)]
+pub enum Ending {
+    /// The task has ended with an outcome.
+    Done {
+        /// `Completed` or `Failed`.
+        status: TaskStatus,
+        /// With what.
+        outcome: TaskOutcome,
+        /// Cancellation was asked for, but the task was faster.
+        cancel_asked: bool,
+    },
+    /// The task has ended, but its result is not to be had.
+    NoResult {
+        /// `Completed` or `Failed`.
+        status: TaskStatus,
+        /// What the server said instead.
+        error: RpcError,
+    },
+    /// The task was cancelled.
+    Cancelled {
+        /// The server's last words; not yet escaped.
+        message: Option<String>,
+    },
+    /// Cancellation was asked for and the task has neither ended nor confirmed it in time.
+    CancelUnconfirmed,
+    /// The server does not know the task any more.
+    Lost {
+        /// What it said.
+        error: RpcError,
+        /// How long it had promised to keep it.
+        ttl: Ttl,
+        /// The session that the task belonged to is gone.
+        with_session: bool,
+    },
+    /// The task waits for an answer that nobody here gives.
+    InputRequired,
+    /// The task goes on without us.
+    Left(Leaving),
+    /// The server cannot be asked any more; the task may go on.
+    Broken(SessionError),
+}
+
+/// Follows `task` to its end. `commands` may be closed: that asks for nothing.
+pub async fn follow(
+    session: &Session,
+    task: Task,
+    subscription: &mut Subscription,
+    options: &FollowOptions,
+    reporter: &mut dyn Reporter,
+    commands: &mut mpsc::UnboundedReceiver<Command>,
+) -> (Ending, Task) {
+    let id = task.id.clone();
+    subscription.follow(&id);
+    let mut held: Option<HeldResult> = None;
+    let mut poll: Option<Pin<Box<dyn Future<Output = Result<Task, SessionError>> + '_>>> = None;
+    let mut cancel: Option<Pin<Box<dyn Future<Output = Result<Option<Task>, SessionError>> + '_>>> = None;
+    let mut commands_open = true;
+    let renewals = session.renewals();
+    let mut course = Course::new(task, options.least_pause, session.holds_results(), Instant::now());
+    loop {
+        for event in course.take_events() {
+            reporter.report(&event);
+        }
+        if let Some(ending) = course.take_ending() {
+            return (ending, course.task().clone());
+        }
+        let now = Instant::now();
+        if course.result_is_due(now) {
+            held = session.hold_result(&id);
+            course.result_asked(now);
+        }
+        if poll.is_none() && course.poll_is_due(now) {
+            poll = Some(Box::pin(session.task(&id)));
+        }
+        let wake = [course.wake_at(poll.is_some()), options.deadline].into_iter().flatten().min();
+        tokio::select! {
+            result = wait_held(&mut held) => {
+                held = None;
+                course.result(result, Instant::now());
+            }
+            reply = wait(&mut poll) => {
+                poll = None;
+                course.polled(reply, session.renewals() != renewals, Instant::now());
+            }
+            reply = wait(&mut cancel) => {
+                cancel = None;
+                course.cancel_replied(reply, Instant::now());
+            }
+            hint = subscription.next() => course.hinted(hint, Instant::now()),
+            command = commands.recv(), if commands_open => match command {
+                Some(Command::Leave) => return (Ending::Left(Leaving::Asked), course.task().clone()),
+                Some(Command::Cancel) if cancel.is_none() => {
+                    course.cancel_asked(Instant::now());
+                    cancel = Some(Box::pin(session.cancel(&id)));
+                }
+                Some(Command::Cancel) => {}
+                None => commands_open = false,
+            },
+            () = sleep_until(wake) => {
+                let now = Instant::now();
+                if options.deadline.is_some_and(|deadline| now >= deadline) {
+                    return (Ending::Left(Leaving::Deadline), course.task().clone());
+                }
+                course.tick(now);
+            }
+        }
+    }
+}
+
+async fn wait_held(held: &mut Option<HeldResult>) -> Result<crate::model::ToolResult, SessionError> {
+    match held {
+        Some(held) => held.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + '_>>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;
