@@ -1,4 +1,5 @@
 #![doc = "map"]
+pub mod arguments;
 pub mod lifecycle;
 pub mod model;
 pub mod rpc;

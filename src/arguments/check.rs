@@ -1,0 +1,140 @@
+//! Arguments against the tool's input schema, before anything is sent.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{JsonType, ValidationError};
+use serde_json::{Map, Value};
+
+use super::ArgumentError;
+use super::schema::{Schema, as_object};
+use crate::model::text;
+
+/// Misfits told at once; more would bury the first.
+const MOST: usize = 12;
+
+/// What is odd but no reason not to send; for people.
+pub type Note = String;
+
+/// Checks `arguments`.
+///
+/// # Errors
+/// [`ArgumentError::Misfit`] with every argument that does not fit and what it should be.
+pub fn check(arguments: &Map<String, Value>, schema: &Schema) -> Result<Vec<Note>, ArgumentError> {
+    let validator = match jsonschema::validator_for(schema.value()) {
+        Ok(validator) => validator,
+        Err(error) => {
+            let reason = text::line(&error.to_string()).into_owned();
+            return Ok(vec![format!(
+                "the tool's input schema cannot be used, so the arguments go unchecked: {reason}"
+            )]);
+        }
+    };
+    let instance = as_object(arguments);
+    let mut misfits: Vec<String> = Vec::new();
+    for error in validator.iter_errors(&instance) {
+        for misfit in tell(&error, arguments, schema) {
+            if misfits.len() < MOST && !misfits.contains(&misfit) {
+                misfits.push(misfit);
+            }
+        }
+    }
+    if misfits.is_empty() { Ok(strangers(arguments, schema)) } else { Err(ArgumentError::Misfit(misfits)) }
+}
+
+/// Arguments that the schema allows without knowing them, which are mostly typing errors.
+fn strangers(arguments: &Map<String, Value>, schema: &Schema) -> Vec<Note> {
+    let names = schema.names();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let unknown = arguments.keys().filter(|key| !names.contains(&key.as_str()));
+    unknown
+        .map(|key| format!("the tool does not list an argument `{}`{}", text::line(key), meant(key, schema)))
+        .collect()
+}
+
+fn tell(error: &ValidationError<'_>, arguments: &Map<String, Value>, schema: &Schema) -> Vec<String> {
+    let path = path(&error.instance_path().to_string());
+    let named = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            vec![missing(&named(name), name, path.is_empty(), arguments, schema)]
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => unexpected
+            .iter()
+            .map(|name| {
+                let near = if path.is_empty() { meant(name, schema) } else { String::new() };
+                format!("there is no argument `{}`{near}", text::line(&named(name)))
+            })
+            .collect(),
+        ValidationErrorKind::Type { kind } => {
+            vec![format!("`{}` should be {}, not {}", text::line(&path), types(kind), shown(error.instance()))]
+        }
+        ValidationErrorKind::Enum { options } => {
+            let options: Vec<String> = options.as_array().into_iter().flatten().map(Value::to_string).collect();
+            let near = error.instance().as_str().map_or_else(String::new, |wanted| {
+                let options: Vec<&str> = options.iter().map(|option| option.trim_matches('"')).collect();
+                did_you_mean(&text::near_misses(wanted, options))
+            });
+            let options = text::line(&options.join(", ")).into_owned();
+            vec![format!("`{}` should be one of {options}, not {}{near}", text::line(&path), shown(error.instance()))]
+        }
+        _ => vec![format!("`{}`: {}", text::line(&path), text::truncate(&text::line(&error.to_string()), 300))],
+    }
+}
+
+fn missing(shown: &str, name: &str, at_root: bool, arguments: &Map<String, Value>, schema: &Schema) -> String {
+    if !at_root {
+        return format!("`{}` is missing", text::line(shown));
+    }
+    let names = schema.names();
+    let strangers = arguments.keys().map(String::as_str).filter(|given| !names.contains(given));
+    let near = text::near_misses(name, strangers);
+    let near = near.first().map_or_else(String::new, |near| format!("; is `{}` meant for it?", text::line(near)));
+    let about = schema
+        .description(name)
+        .map_or_else(String::new, |about| format!(": {}", text::truncate(&text::line(about), 120)));
+    format!("`{}` is missing ({}{about}){near}", text::line(shown), text::line(&schema.describe(name)))
+}
+
+/// `; did you mean …?`, and where nothing is near the names there are.
+fn meant(name: &str, schema: &Schema) -> String {
+    let names = schema.names();
+    let near = text::near_misses(name, names.iter().copied());
+    if !near.is_empty() {
+        return did_you_mean(&near);
+    }
+    if names.is_empty() {
+        return "; the tool takes none".to_owned();
+    }
+    let names: Vec<String> = names.iter().take(12).map(|name| format!("`{}`", text::line(name))).collect();
+    format!("; the tool takes {}", names.join(", "))
+}
+
+fn did_you_mean(near: &[&str]) -> String {
+    if near.is_empty() {
+        return String::new();
+    }
+    let near: Vec<String> = near.iter().map(|name| format!("`{}`", text::line(name))).collect();
+    format!("; did you mean {}?", near.join(" or "))
+}
+
+fn types(kind: &TypeKind) -> String {
+    let name = |one: JsonType| one.to_string().replace("array", "a list").replace("object", "an object");
+    match kind {
+        TypeKind::Single(one) => name(*one),
+        TypeKind::Multiple(many) => many.iter().map(name).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    let value = value.to_string();
+    text::truncate(&text::line(&value), 80).into_owned()
+}
+
+/// `/cells/0/x` as `cells.0.x`.
+fn path(pointer: &str) -> String {
+    let parts = pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
+    parts.collect::<Vec<_>>().join(".")
+}
