@@ -1,5 +1,6 @@
 #![doc = "map"]
 pub mod arguments;
+pub mod demo;
 pub mod lifecycle;
 pub mod model;
 pub mod rpc;

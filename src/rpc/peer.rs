@@ -136,6 +136,12 @@ impl Peer {
         receiver.await.unwrap_or_else(|_| Err(closed()))
     }
 
+    /// Sends a notification without waiting for its delivery.
+    pub fn tell(&self, method: &str, params: &Value) {
+        let text = message::notification(method, params);
+        let _ = self.shared.outbound.send(Outbound::Message { text, delivered: None });
+    }
+
     /// Answers a request that a [`Handler`] kept.
     pub fn respond(&self, id: &RequestId, outcome: &Result<Value, RpcError>) {
         let _ = self.shared.outbound.send(Outbound::Message { text: message::response(id, outcome), delivered: None });
