@@ -3,6 +3,7 @@ pub mod arguments;
 pub mod demo;
 pub mod lifecycle;
 pub mod model;
+pub mod present;
 pub mod rpc;
 pub mod session;
 pub mod transport;

@@ -1,0 +1,318 @@
+//! One line on a terminal's stderr that shows how far a call has come.
+//!
+//! What the line says is composed by a pure function of a view and a width; drawing it, ten times a second at most and on
+//! a thread of its own, is indicatif's part. So any number of notifications costs no more than keeping the view.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::lines::{number, percent, story, usable_total};
+use super::printer::{Printer, Rate};
+use super::table;
+use crate::lifecycle::{Event, Reporter};
+use crate::model::{Task, TaskStatus, duration, text};
+use crate::session::Progress;
+
+/// Nothing is drawn before: most calls are over by then.
+const QUIET: Duration = Duration::from_millis(250);
+/// Time between two drawings.
+const TICK: Duration = Duration::from_millis(100);
+/// Columns where the terminal does not say.
+const COLUMNS: usize = 80;
+
+/// Draws the line.
+#[derive(Debug)]
+pub struct Bar {
+    printer: Printer,
+    view: Arc<Mutex<View>>,
+    start: JoinHandle<()>,
+}
+
+impl Bar {
+    /// Draws on `printer`'s stderr, from a moment from now on.
+    pub fn new(printer: Printer) -> Self {
+        let view = Arc::new(Mutex::new(View::new(Instant::now())));
+        let start = tokio::spawn({
+            let (printer, view) = (printer.clone(), Arc::clone(&view));
+            async move {
+                tokio::time::sleep(QUIET).await;
+                printer.attach_bar(draw(view));
+            }
+        });
+        Self { printer, view, start }
+    }
+
+    fn view(&self) -> std::sync::MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reporter for Bar {
+    fn report(&mut self, event: &Event) {
+        match event {
+            Event::Called { tool } => self.view().name = text::line(tool).into_owned(),
+            Event::Progress(progress) => self.view().progress(progress, Instant::now()),
+            Event::Changed { task } => self.view().see(task, Instant::now()),
+            other => {
+                if let Event::Created { task, .. } = other {
+                    self.view().see(task, Instant::now());
+                }
+                // The status is in the line already.
+                let lines = story(other);
+                let shown = if matches!(other, Event::Created { .. }) { &lines[..lines.len() - 1] } else { &lines[..] };
+                for line in shown {
+                    self.printer.note(line);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.start.abort();
+        self.printer.detach_bar();
+    }
+}
+
+fn draw(view: Arc<Mutex<View>>) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    let line = move |_: &ProgressState, line: &mut dyn std::fmt::Write| {
+        let columns = table::width().map_or(COLUMNS, usize::from);
+        let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
+        view.frame = view.frame.wrapping_add(1);
+        // One column is left free: some terminals wrap when the last is written.
+        let _ = line.write_str(&view.compose(Instant::now(), columns.saturating_sub(1)));
+    };
+    if let Ok(style) = ProgressStyle::with_template("{line}") {
+        bar.set_style(style.with_key("line", line));
+    }
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+/// What is known of the call.
+#[derive(Debug)]
+struct View {
+    name: String,
+    started: Instant,
+    status: Option<TaskStatus>,
+    message: String,
+    progress: Option<Progress>,
+    rate: Rate,
+    expires: Option<Instant>,
+    seen_first: Option<Instant>,
+    frame: usize,
+}
+
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// Narrower than this a bar says nothing.
+const LEAST_BAR: usize = 8;
+const MOST_BAR: usize = 24;
+
+impl View {
+    fn new(now: Instant) -> Self {
+        Self {
+            name: String::new(),
+            started: now,
+            status: None,
+            message: String::new(),
+            progress: None,
+            rate: Rate::default(),
+            expires: None,
+            seen_first: None,
+            frame: 0,
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress, now: Instant) {
+        if let Some(words) = progress.message.as_deref().filter(|words| !words.trim().is_empty()) {
+            self.message = text::line(words.trim()).into_owned();
+        }
+        self.rate.count(now, progress.progress);
+        self.progress = Some(progress.clone());
+    }
+
+    fn see(&mut self, task: &Task, now: Instant) {
+        let first = *self.seen_first.get_or_insert(now);
+        // Counted from our first sight, by our clock: the server's may be hours off.
+        self.expires = task.ttl.limit().and_then(|ttl| first.checked_add(ttl));
+        self.status = Some(task.status.clone());
+        if let Some(words) = &task.status_message {
+            self.message = text::line(words.trim()).into_owned();
+        }
+    }
+
+    /// The line, at most `columns` wide. What matters most is kept where room is short: how far, how long, what.
+    fn compose(&self, now: Instant, columns: usize) -> String {
+        let elapsed = duration::human(now.saturating_duration_since(self.started));
+        let known = self.progress.as_ref().and_then(|progress| usable_total(progress).map(|total| (progress, total)));
+        let mut line = Line::new(columns, FRAMES[self.frame % FRAMES.len()]);
+        match known {
+            Some((progress, total)) => {
+                line.add(&format!("{:>3}%", percent(progress.progress, total)));
+                line.add(&format!("{}/{}", number(progress.progress), number(total)));
+                if let Some(rate) = self.rate.per_second() {
+                    let left = (total - progress.progress).max(0.0) / rate;
+                    if let Ok(left) = Duration::try_from_secs_f64(left) {
+                        line.add(&format!("eta {}", duration::human(left)));
+                    }
+                    line.add(&format!("{}/s", number(rate)));
+                }
+            }
+            None => {
+                line.add(&elapsed);
+                if let Some(progress) = &self.progress {
+                    line.add(&number(progress.progress));
+                }
+            }
+        }
+        match &self.status {
+            Some(TaskStatus::Working) | None => {}
+            Some(status) => line.add(&status.to_string()),
+        }
+        let mut tail = Vec::new();
+        if known.is_some() {
+            tail.push(elapsed);
+        }
+        if let Some(expires) = self.expires {
+            tail.push(format!("ttl {}", duration::human(expires.saturating_duration_since(now))));
+        }
+        let name_fits = line.room() > text::width(&self.name) + 30;
+        if let Some((progress, total)) = known {
+            line.insert_bar(progress.progress / total);
+        }
+        if name_fits && !self.name.is_empty() {
+            line.insert_name(&self.name);
+        }
+        // The message takes what is left, but a ttl that runs out is worth more than the end of a long message.
+        let tail: Vec<String> = tail.into_iter().filter(|part| line.room() > text::width(part) + 24).collect();
+        let reserved: usize = tail.iter().map(|part| text::width(part) + 2).sum();
+        line.add_cut(&self.message, reserved);
+        for part in &tail {
+            line.add(part);
+        }
+        line.text
+    }
+}
+
+/// A line that never outgrows its columns.
+struct Line {
+    columns: usize,
+    text: String,
+    /// Where the spinner ends.
+    head: usize,
+}
+
+impl Line {
+    fn new(columns: usize, spinner: &str) -> Self {
+        let text = text::truncate(spinner, columns).into_owned();
+        Self { columns, head: text.len(), text }
+    }
+
+    fn room(&self) -> usize {
+        self.columns.saturating_sub(text::width(&self.text))
+    }
+
+    /// Adds a part if it fits whole.
+    fn add(&mut self, part: &str) {
+        let gap = if self.text.len() == self.head { " " } else { "  " };
+        if !part.is_empty() && text::width(part) + gap.len() <= self.room() {
+            self.text.push_str(gap);
+            self.text.push_str(part);
+        }
+    }
+
+    /// Adds as much of a part as fits beside `reserved` columns, if that is worth it.
+    fn add_cut(&mut self, part: &str, reserved: usize) {
+        let room = self.room().saturating_sub(reserved + 2);
+        if room >= 4 {
+            self.add(&text::truncate(part, room));
+        }
+    }
+
+    fn insert_bar(&mut self, share: f64) {
+        let width = (self.room() / 3).min(MOST_BAR);
+        if width < LEAST_BAR {
+            return;
+        }
+        let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a few columns")]
+        let full = (share * (width - 2) as f64).round() as usize;
+        let bar = format!(" [{}{}]", "█".repeat(full), "░".repeat(width - 2 - full));
+        self.text.insert_str(self.head, &bar);
+    }
+
+    fn insert_name(&mut self, name: &str) {
+        self.text.insert_str(self.head, &format!(" {name}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn view(progress: &[(f64, Option<f64>)], message: &str) -> (View, Instant) {
+        let start = Instant::now();
+        let mut view = View::new(start);
+        view.name = "bake".to_owned();
+        let mut now = start;
+        for (progress, total) in progress {
+            now += Duration::from_secs(1);
+            view.progress(&Progress { progress: *progress, total: *total, message: None }, now);
+        }
+        view.message = message.to_owned();
+        (view, now)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_known_total_shows_a_bar_with_rate_and_eta() {
+        let (view, now) = view(&[(10.0, Some(100.0)), (20.0, Some(100.0)), (30.0, Some(100.0))], "kneading");
+        assert_eq!(
+            view.compose(now, 100),
+            "⠋ bake [██████░░░░░░░░░░░░░░░]  30%  30/100  eta 7.0s  10/s  kneading  3.0s"
+        );
+        assert_eq!(view.compose(now, 20), "⠋  30%  30/100");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unknown_total_shows_a_spinner_time_message_and_ttl() {
+        let (mut view, now) = view(&[], "面包 in the oven");
+        view.seen_first = Some(now);
+        view.expires = Some(now + Duration::from_secs(600));
+        let later = now + Duration::from_secs(12);
+        assert_eq!(view.compose(later, 80), "⠋ bake 12s  面包 in the oven  ttl 9m 48s");
+        assert_eq!(view.compose(later, 20), "⠋ 12s  面包 in the …");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn odd_numbers_are_shown_soberly() {
+        let (zero, now) = view(&[(3.0, Some(0.0))], "");
+        assert_eq!(zero.compose(now, 40), "⠋ 1.0s  3");
+        let (odd, now) = view(&[(-3.0, Some(5.0)), (7.0, Some(5.0)), (2.0, Some(5.0))], "");
+        assert!(odd.compose(now, 80).contains(" 40%  2/5"), "{}", odd.compose(now, 80));
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_always_fits(
+            numbers in proptest::collection::vec((any::<f64>(), any::<Option<f64>>()), 0..5),
+            message in "\\PC{0,60}",
+            name in "\\PC{0,20}",
+            columns in 0usize..160,
+        ) {
+            let (mut view, now) = view(&numbers, &text::line(&message));
+            view.name = text::line(&name).into_owned();
+            view.expires = Some(now + Duration::from_secs(90));
+            let line = view.compose(now + Duration::from_secs(3), columns);
+            prop_assert!(text::width(&line) <= columns, "{} > {columns}: {line}", text::width(&line));
+            prop_assert!(!line.contains("NaN%") && !line.contains('\n'));
+        }
+    }
+}

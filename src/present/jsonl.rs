@@ -1,0 +1,53 @@
+//! Events as JSON, one a line, as they happen.
+
+use serde_json::{Value, json};
+
+use super::printer::Printer;
+use crate::lifecycle::{Event, Reporter};
+use crate::model::Task;
+
+/// Writes events to stdout.
+#[derive(Debug)]
+pub struct Jsonl {
+    printer: Printer,
+}
+
+impl Jsonl {
+    /// Writes to `printer`'s stdout.
+    pub fn new(printer: Printer) -> Self {
+        Self { printer }
+    }
+}
+
+impl Reporter for Jsonl {
+    fn report(&mut self, event: &Event) {
+        let line = match event {
+            Event::Called { tool } => json!({"event": "called", "tool": tool}),
+            Event::Created { task, immediate } => {
+                json!({"event": "created", "taskId": task.id.as_str(), "task": seen(task), "immediateResponse": immediate})
+            }
+            Event::Changed { task } => json!({"event": "status", "taskId": task.id.as_str(), "task": seen(task)}),
+            Event::Progress(progress) => json!({
+                "event": "progress",
+                "progress": progress.progress,
+                "total": progress.total,
+                "message": progress.message,
+            }),
+            Event::PollFailed { id, reason, retry_in } => json!({
+                "event": "pollFailed",
+                "taskId": id.as_str(),
+                "message": reason,
+                "retryInMs": crate::model::duration::millis(*retry_in),
+            }),
+            Event::CancelAsked { id } => json!({"event": "cancelAsked", "taskId": id.as_str()}),
+            Event::CancelRefused { id, reason } => {
+                json!({"event": "cancelRefused", "taskId": id.as_str(), "message": reason})
+            }
+        };
+        self.printer.data(&line.to_string());
+    }
+}
+
+fn seen(task: &Task) -> Value {
+    task.raw.value()
+}
