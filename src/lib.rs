@@ -1,5 +1,7 @@
 #![doc = "map"]
 pub mod arguments;
+pub mod cli;
+pub mod commands;
 pub mod demo;
 pub mod lifecycle;
 pub mod model;

@@ -69,6 +69,26 @@ impl Schema {
         self.property(name)?.get("default")
     }
 
+    /// A value for an example call, as one would type it.
+    pub fn sample(&self, name: &str) -> Option<String> {
+        let property = self.property(name)?;
+        let stated =
+            property.get("default").or_else(|| property.pointer("/examples/0")).or_else(|| property.pointer("/enum/0"));
+        if let Some(value) = stated {
+            return Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        }
+        let kind = self.at(&[name.to_owned()]);
+        let sample = match kind.types.first().map(String::as_str) {
+            Some("string") => "text",
+            Some("integer" | "number") => "1",
+            Some("boolean") => "true",
+            Some("array") => "[]",
+            Some("object") => "{}",
+            _ => return None,
+        };
+        Some(sample.to_owned())
+    }
+
     fn property(&self, name: &str) -> Option<&Value> {
         self.resolve(self.root.get("properties")?.get(name)?)
     }

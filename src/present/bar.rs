@@ -278,7 +278,8 @@ mod tests {
             view.compose(now, 100),
             "⠋ bake [██████░░░░░░░░░░░░░░░]  30%  30/100  eta 7.0s  10/s  kneading  3.0s"
         );
-        assert_eq!(view.compose(now, 20), "⠋  30%  30/100");
+        assert_eq!(view.compose(now, 20), "⠋  30%  30/100  10/s");
+        assert_eq!(view.compose(now, 12), "⠋  30%");
     }
 
     #[tokio::test(start_paused = true)]

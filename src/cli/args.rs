@@ -1,0 +1,195 @@
+//! The words of the command line and their help. What they mean is for [`settings`](super::settings).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::settings;
+use crate::model::duration;
+
+/// Run and follow Model Context Protocol tasks.
+#[derive(Debug, Parser)]
+#[command(name = "mcp-task", version, max_term_width = 100, propagate_version = false, arg_required_else_help = true)]
+#[command(after_help = "Try it: mcp-task call -s demo hash-files path=.")]
+pub struct App {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// The server: `demo`, an http(s) URL, or a command line
+    #[arg(short, long, global = true, env = "MCP_TASK_SERVER", value_name = "SERVER")]
+    pub server: Option<String>,
+    /// A variable for the server's process, on top of this one's environment (repeatable)
+    #[arg(long, global = true, value_name = "K=V", value_parser = settings::env_pair)]
+    pub env: Vec<(String, String)>,
+    /// The working directory of the server's process
+    #[arg(long, global = true, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// A header for an HTTP server (repeatable)
+    #[arg(long, global = true, value_name = "NAME: VALUE", value_parser = settings::header_pair)]
+    pub header: Vec<(String, String)>,
+    /// A bearer token for an HTTP server; the environment variable keeps it out of the process list
+    #[arg(long, global = true, env = "MCP_TASK_BEARER", hide_env_values = true, value_name = "TOKEN")]
+    pub bearer: Option<String>,
+    /// PEM certificates to trust beside the system's
+    #[arg(long, global = true, env = "MCP_TASK_CA_CERT", value_name = "FILE")]
+    pub ca_cert: Option<PathBuf>,
+    /// What stdout carries
+    #[arg(short, long, global = true, env = "MCP_TASK_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    pub output: OutputFormat,
+    /// The same as --output json
+    #[arg(long, global = true, conflicts_with = "output")]
+    pub json: bool,
+    /// How progress is shown on stderr: a bar on a terminal, lines elsewhere
+    #[arg(long, global = true, env = "MCP_TASK_PROGRESS", value_name = "HOW", default_value = "auto")]
+    pub progress: ProgressFormat,
+    /// Tell of errors only
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Tell more: the server's stderr and log messages
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Write every message of both directions to a file, one JSON object a line, secrets masked
+    #[arg(long, global = true, env = "MCP_TASK_TRACE", value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// How long starting a server and the handshake may take; 0: for ever
+    #[arg(long, global = true, env = "MCP_TASK_START_TIMEOUT", value_name = "DURATION", default_value = "180s", value_parser = duration::parse)]
+    pub start_timeout: Duration,
+    /// How long a look-up or a poll may take; 0: for ever. Tool calls and waiting for results are not bound by it
+    #[arg(long, global = true, env = "MCP_TASK_REQUEST_TIMEOUT", value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
+    pub request_timeout: Duration,
+    /// The largest message to take, in bytes; K, M and G may follow
+    #[arg(long, global = true, env = "MCP_TASK_MAX_MESSAGE", value_name = "SIZE", default_value = "64M", value_parser = settings::size)]
+    pub max_message: usize,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Call a tool, as a task where server and tool allow; wait, show progress, print the result
+    Call(Box<Call>),
+    /// Attach to a task until it ends, then print its result
+    Watch {
+        /// The task
+        id: String,
+        #[command(flatten)]
+        wait: Wait,
+    },
+    /// List the server's tasks
+    List,
+    /// Show how a task stands
+    Get {
+        /// The task
+        id: String,
+    },
+    /// Print a task's result, waiting for it
+    Result {
+        /// The task
+        id: String,
+        /// Do not wait for a task that has not ended
+        #[arg(long)]
+        no_wait: bool,
+        #[command(flatten)]
+        wait: Wait,
+    },
+    /// Ask for tasks to be cancelled and say what became of them
+    Cancel {
+        /// The tasks
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// List the server's tools, or show one in full with an example call
+    Tools {
+        /// One tool
+        name: Option<String>,
+    },
+    /// Serve the demo tools over stdio
+    #[command(hide = true)]
+    DemoServer,
+}
+
+/// `call`.
+#[derive(Debug, Args)]
+#[command(after_help = "Arguments:
+  key=text    text, or what the tool's input schema asks for: a number, a list, …
+  key:=JSON   JSON as it stands
+  key=@FILE   the text of a file; key:=@FILE its JSON
+  a.b=text    into the object `a`
+  key=a key=b a list, item by item")]
+pub struct Call {
+    /// The tool
+    pub tool: String,
+    /// Its arguments
+    #[arg(value_name = "ARG")]
+    pub arguments: Vec<String>,
+    /// Arguments as a JSON object: JSON, @FILE, or - for stdin; ARGs go on top
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    pub input: Option<String>,
+    /// Send the arguments without checking them against the tool's schema
+    #[arg(long)]
+    pub no_validate: bool,
+    /// How long the server shall keep the task: 90s, 10m, 1h30m, or milliseconds
+    #[arg(long, env = "MCP_TASK_TTL", value_name = "DURATION", value_parser = duration::parse)]
+    pub ttl: Option<Duration>,
+    /// Call as a task, or not at all
+    #[arg(long, conflicts_with = "no_task")]
+    pub task: bool,
+    /// Call plainly, not as a task
+    #[arg(long)]
+    pub no_task: bool,
+    /// Print the task's id and return at once
+    #[arg(long)]
+    pub detach: bool,
+    /// How long a call may stay without answer and without progress before it is given up; 0: for ever
+    #[arg(long, env = "MCP_TASK_IDLE_TIMEOUT", value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    pub idle_timeout: Duration,
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
+/// What every command that waits takes.
+#[derive(Debug, Args)]
+pub struct Wait {
+    /// Stop waiting after this time; the task stays
+    #[arg(long, env = "MCP_TASK_TIMEOUT", value_name = "DURATION", value_parser = duration::parse)]
+    pub timeout: Option<Duration>,
+    /// The least pause between two looks at the task; a server's longer wish counts
+    #[arg(long, env = "MCP_TASK_POLL", value_name = "DURATION", value_parser = duration::parse)]
+    pub poll: Option<Duration>,
+    /// On Ctrl-C ask for the task to be cancelled before leaving
+    #[arg(long)]
+    pub cancel_on_interrupt: bool,
+    /// Save images, sounds and embedded resources as files in this folder
+    #[arg(long, value_name = "DIR")]
+    pub save: Option<PathBuf>,
+}
+
+/// `--output`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// Text content as it is
+    Text,
+    /// One JSON document, the server's own
+    Json,
+    /// One JSON event a line, as it happens
+    Jsonl,
+}
+
+/// `--progress`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProgressFormat {
+    /// A bar on a terminal, lines elsewhere
+    Auto,
+    /// A bar, on a terminal; elsewhere lines
+    Bar,
+    /// A line per change
+    Lines,
+    /// Nothing
+    None,
+}

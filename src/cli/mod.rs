@@ -1,0 +1,122 @@
+//! The command line: from words to settings, from settings to a command, from its outcome to an exit number.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use clap::Parser;
+
+use crate::commands::{self, Context, Interrupts, troubles};
+use crate::demo;
+use crate::present::{Exit, Output, Printer, Trouble};
+use crate::transport::Keeper;
+
+mod args;
+mod settings;
+
+use args::{Action, App};
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let app = match App::try_parse() {
+        Ok(app) => app,
+        Err(error) => {
+            // Help and version go to stdout, mistakes to stderr; a reader that has left is no mistake.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { Exit::Usage.number() } else { Exit::Done.number() });
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let printer = Printer::new(app.global.voice());
+            let trouble = Trouble::new("unexpected", Exit::Unexpected, format!("cannot start the runtime: {error}"));
+            return trouble.show(&printer).into();
+        }
+    };
+    let exit = match app.action {
+        Action::DemoServer => match runtime.block_on(demo::serve()) {
+            Ok(()) => Exit::Done,
+            Err(_) => Exit::Unexpected,
+        },
+        _ => runtime.block_on(run(app)),
+    };
+    // Whatever still runs has no more to do, and reading stdin cannot be stopped.
+    runtime.shutdown_background();
+    exit.into()
+}
+
+async fn run(app: App) -> Exit {
+    let printer = Printer::new(app.global.voice());
+    let keeper = Keeper::default();
+    let exit = match prepare(&app, printer.clone(), keeper.clone()) {
+        Ok(context) => {
+            let exit = tokio::select! {
+                outcome = perform(&context, app.action) => {
+                    outcome.unwrap_or_else(|error| troubles::of_error(&context, &error).show(&printer))
+                }
+                () = context.interrupts.last() => {
+                    keeper.kill();
+                    interrupted(&context)
+                }
+            };
+            // No child outlives us, however we leave.
+            tokio::select! {
+                () = keeper.drain() => {}
+                () = second(&context) => keeper.kill(),
+            }
+            exit
+        }
+        Err(trouble) => trouble.show(&printer),
+    };
+    printer.finish();
+    // A reader of stdout that has left had enough: that is not a failure of ours.
+    if printer.stdout_is_closed() && matches!(exit, Exit::Unexpected) { Exit::Done } else { exit }
+}
+
+/// Waits for an interrupt that ends even the shutdown.
+async fn second(context: &Context) {
+    context.interrupts.last().await;
+}
+
+fn interrupted(context: &Context) -> Exit {
+    match context.followed() {
+        Some(id) => {
+            if !context.server_is_child() {
+                context.printer.hint(&format!("task {id} goes on: {}", context.command_for("watch", &id)));
+            }
+            Exit::StillRunning
+        }
+        None => Exit::Interrupted,
+    }
+}
+
+fn prepare(app: &App, printer: Printer, keeper: Keeper) -> Result<Context, Trouble> {
+    let usage = |message: String| Trouble::new("usage", Exit::Usage, message);
+    let server = app
+        .global
+        .target()
+        .map_err(|error| usage(error.to_string()).hint("-s takes `demo`, a URL or a command line"))?;
+    let interrupts = Interrupts::listen()
+        .map_err(|error| Trouble::new("unexpected", Exit::Unexpected, format!("cannot listen for Ctrl-C: {error}")))?;
+    let progress = app.global.progress(printer.output() == Output::Jsonl);
+    let connection = app.global.connection().map_err(usage)?;
+    Ok(Context { printer, keeper, interrupts, server, connection, progress, current_task: Mutex::default() })
+}
+
+async fn perform(context: &Context, action: Action) -> anyhow::Result<Exit> {
+    match action {
+        Action::Call(call) => commands::call::run(context, call.options().await?).await,
+        Action::Tools { name } => commands::tools::run(context, name.as_deref()).await,
+        Action::Get { id } => commands::get::run(context, &settings::id(&id)).await,
+        Action::Result { id, no_wait, wait } => {
+            commands::result::run(context, &settings::id(&id), !no_wait, &wait.options()).await
+        }
+        Action::Watch { id, wait } => commands::watch::run(context, &settings::id(&id), &wait.options()).await,
+        Action::List => commands::list::run(context).await,
+        Action::Cancel { ids } => {
+            let ids: Vec<_> = ids.iter().map(|id| settings::id(id)).collect();
+            commands::cancel::run(context, &ids).await
+        }
+        Action::DemoServer => Ok(Exit::Unexpected),
+    }
+}

@@ -1,0 +1,170 @@
+//! From the words of the command line to the plain settings that commands take.
+
+use std::io::{IsTerminal, Read};
+use std::time::Duration;
+
+use super::args::{Call, Global, OutputFormat, ProgressFormat, Wait};
+use crate::arguments::{self, Item};
+use crate::commands::call::CallOptions;
+use crate::commands::server::TargetError;
+use crate::commands::troubles::UsageError;
+use crate::commands::{ConnectionSettings, ServerTarget, WaitOptions};
+use crate::model::{Secret, TaskId, duration};
+use crate::present::printer::Voice;
+use crate::present::{Output, Progress};
+use crate::session::TaskWish;
+
+impl Global {
+    pub(super) fn voice(&self) -> Voice {
+        let output = match (self.json, self.output) {
+            (true, _) | (_, OutputFormat::Json) => Output::Json,
+            (_, OutputFormat::Jsonl) => Output::Jsonl,
+            (_, OutputFormat::Text) => Output::Text,
+        };
+        Voice { output, quiet: self.quiet, verbosity: self.verbose }
+    }
+
+    pub(super) fn target(&self) -> Result<Option<(String, ServerTarget)>, TargetError> {
+        self.server.as_ref().map(|named| Ok((named.clone(), ServerTarget::parse(named)?))).transpose()
+    }
+
+    pub(super) fn progress(&self, events_on_stdout: bool) -> Progress {
+        let terminal = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        match self.progress {
+            _ if self.quiet => Progress::None,
+            ProgressFormat::None => Progress::None,
+            ProgressFormat::Lines => Progress::Lines,
+            ProgressFormat::Bar | ProgressFormat::Auto if terminal => Progress::Bar,
+            // The events tell it all already.
+            ProgressFormat::Auto if events_on_stdout => Progress::None,
+            ProgressFormat::Bar | ProgressFormat::Auto => Progress::Lines,
+        }
+    }
+
+    pub(super) fn connection(&self) -> Result<ConnectionSettings, String> {
+        let headers = self.header.iter().map(|(name, value)| (name.clone(), Secret::new(value))).collect();
+        Ok(ConnectionSettings {
+            env: self.env.clone(),
+            cwd: self.cwd.clone(),
+            headers,
+            bearer: self.bearer.as_ref().map(Secret::new),
+            ca_cert: self.ca_cert.clone(),
+            max_message: self.max_message,
+            start_limit: limit(self.start_timeout),
+            request_limit: limit(self.request_timeout),
+            trace: self.trace.clone(),
+        })
+    }
+}
+
+impl Call {
+    /// Reads the files that the arguments name, and stdin where `--input -` asks for it.
+    pub(super) async fn options(&self) -> anyhow::Result<CallOptions> {
+        let arguments = self.arguments.iter().map(|typed| Item::parse(typed)).collect::<Result<Vec<_>, _>>()?;
+        let input = match &self.input {
+            None => serde_json::Map::new(),
+            Some(input) => arguments::parse_input(&read_input(input).await?)?,
+        };
+        let wish = match (self.task, self.no_task) {
+            (true, _) => TaskWish::Task,
+            (_, true) => TaskWish::Plain,
+            _ => TaskWish::Auto,
+        };
+        Ok(CallOptions {
+            tool: self.tool.clone(),
+            arguments,
+            input,
+            validate: !self.no_validate,
+            wish,
+            ttl: self.ttl.map(duration::millis),
+            detach: self.detach,
+            idle_limit: limit(self.idle_timeout),
+            wait: self.wait.options(),
+        })
+    }
+}
+
+impl Wait {
+    pub(super) fn options(&self) -> WaitOptions {
+        WaitOptions {
+            timeout: self.timeout,
+            least_pause: self.poll,
+            cancel_on_interrupt: self.cancel_on_interrupt,
+            save: self.save.clone(),
+        }
+    }
+}
+
+async fn read_input(input: &str) -> anyhow::Result<String> {
+    if input == "-" {
+        // Off the runtime's thread, so that Ctrl-C is heard while nobody writes.
+        let read = tokio::task::spawn_blocking(|| {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        });
+        return read.await?.map_err(|error| UsageError::new(format!("cannot read --input from stdin: {error}")).into());
+    }
+    match input.strip_prefix('@') {
+        Some(file) => std::fs::read_to_string(file)
+            .map_err(|error| UsageError::new(format!("cannot read --input from {file}: {error}")).into()),
+        None => Ok(input.to_owned()),
+    }
+}
+
+/// Zero is no limit.
+fn limit(duration: Duration) -> Option<Duration> {
+    (!duration.is_zero()).then_some(duration)
+}
+
+/// A task's id as typed.
+pub(super) fn id(typed: &str) -> TaskId {
+    TaskId::new(typed)
+}
+
+/// `K=V`.
+pub(super) fn env_pair(typed: &str) -> Result<(String, String), String> {
+    match typed.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+/// `Name: value`, as curl has it. The value is not repeated in an error: it may be a secret.
+pub(super) fn header_pair(typed: &str) -> Result<(String, String), String> {
+    match typed.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("write `Name: value`".to_owned()),
+    }
+}
+
+/// `64M`, `512K`, `1G`, or bytes.
+pub(super) fn size(typed: &str) -> Result<usize, String> {
+    let typed = typed.trim();
+    let (digits, shift) = match typed.char_indices().last() {
+        Some((end, 'k' | 'K')) => (&typed[..end], 10),
+        Some((end, 'm' | 'M')) => (&typed[..end], 20),
+        Some((end, 'g' | 'G')) => (&typed[..end], 30),
+        _ => (typed, 0),
+    };
+    let bytes =
+        digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift)).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| "write a number of bytes, or 512K, 64M, 1G".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_pairs() {
+        assert_eq!(size("64M"), Ok(64 << 20));
+        assert_eq!(size("10"), Ok(10));
+        for bad in ["", "M", "0", "-1", "1T", "99999999999G"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+        assert_eq!(env_pair("A=b=c"), Ok(("A".to_owned(), "b=c".to_owned())));
+        assert!(env_pair("=b").is_err());
+        assert_eq!(header_pair("X-A:  b: c "), Ok(("X-A".to_owned(), "b: c".to_owned())));
+        assert!(!header_pair("secret").unwrap_err().contains("secret"));
+    }
+}

@@ -1,0 +1,145 @@
+//! `mcp-task call TOOL [ARG…]`: calls a tool, as a task where it may be, and shows what it comes to.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::follow::{self, WaitOptions};
+use super::troubles::{LostCall, SilentCall, UsageError};
+use super::{Context, server, tools};
+use crate::arguments::{self, Item, Schema};
+use crate::lifecycle::call::may_have_started;
+use crate::lifecycle::{CallEnding, Leaving, call};
+use crate::model::{TaskStatus, duration, text};
+use crate::present::{Exit, Output, Trouble, reporter};
+use crate::session::{CallMode, CallRequest, Session, SessionError, TaskWish};
+
+/// How many tasks are named where a call's answer was lost.
+const CANDIDATES: usize = 5;
+
+/// What to call and how.
+#[derive(Clone, Debug)]
+pub struct CallOptions {
+    /// The tool.
+    pub tool: String,
+    /// `key=…` as typed.
+    pub arguments: Vec<Item>,
+    /// `--input`, read.
+    pub input: Map<String, Value>,
+    /// Whether the arguments are checked against the tool's schema.
+    pub validate: bool,
+    /// Plain, as a task, or as it fits.
+    pub wish: TaskWish,
+    /// How long the server shall keep the task, in milliseconds.
+    pub ttl: Option<u64>,
+    /// Print the task's id and leave.
+    pub detach: bool,
+    /// How long the server may be silent before it has answered the call; `None`: for ever.
+    pub idle_limit: Option<Duration>,
+    /// How to wait.
+    pub wait: WaitOptions,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where the call cannot be made or its answer does not come. A task that fails is no error.
+pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit> {
+    if options.detach && context.server_is_child() {
+        return Err(UsageError::hinting(
+            "--detach leaves nothing running here: the server is a process of this program and ends with it",
+            "leave out --detach, or use a server that runs by itself, over HTTP",
+        )
+        .into());
+    }
+    let deadline = options.wait.deadline();
+    let session = server::connect(context).await?;
+    let request = prepare(context, &session, &options).await?;
+    let name = text::line(&options.tool).into_owned();
+    let mut commands = context.interrupts.hand_to_follower(options.wait.on_interrupt(context));
+    let mut subscription = session.subscribe();
+    let mut reporter = reporter(&context.printer, context.progress);
+    let ending =
+        call(&session, &request, &mut subscription, options.idle_limit, deadline, reporter.as_mut(), &mut commands)
+            .await;
+    let task = match ending {
+        CallEnding::Task(task) => task,
+        CallEnding::Result(result) => {
+            drop(reporter);
+            let exit = follow::show_result(context, &result, false, &options.wait)?;
+            session.close(false).await;
+            return Ok(exit);
+        }
+        CallEnding::Left(Leaving::Asked) => return Ok(Exit::Interrupted),
+        CallEnding::Left(Leaving::Deadline) => {
+            drop(reporter);
+            let limit = duration::human(options.wait.timeout.unwrap_or_default());
+            let message =
+                format!("`{name}` has not answered within {limit}; the server was told that nobody waits any more");
+            return Ok(Trouble::new("timeout", Exit::StillRunning, message).show(&context.printer));
+        }
+        CallEnding::Silent(limit) => return Err(SilentCall { tool: name, limit }.into()),
+        CallEnding::Failed(error) if may_have_started(&error) => {
+            let candidates = candidates(&session).await;
+            return Err(LostCall { tool: name, source: error, candidates }.into());
+        }
+        CallEnding::Failed(error) => return Err(anyhow::Error::new(error).context(format!("cannot call `{name}`"))),
+    };
+    if options.detach {
+        drop(reporter);
+        match context.printer.output() {
+            Output::Text => context.printer.server_text(task.id.as_str()),
+            Output::Json => context.printer.raw_json(&task.raw),
+            Output::Jsonl => {}
+        }
+        context.printer.note(&format!("follow it with: {}", context.command_for("watch", &task.id)));
+        return Ok(Exit::Done);
+    }
+    let (exit, lives) = follow::to_the_end(
+        context,
+        &session,
+        task,
+        &mut subscription,
+        &options.wait,
+        deadline,
+        reporter,
+        &mut commands,
+    )
+    .await?;
+    session.close(lives).await;
+    Ok(exit)
+}
+
+/// Everything that can be found wrong before the call is sent.
+async fn prepare(context: &Context, session: &Session, options: &CallOptions) -> anyhow::Result<CallRequest> {
+    let tool = tools::find(session, &options.tool).await?;
+    let schema = tool.as_ref().map_or(Value::Null, |tool| tool.input_schema.clone());
+    let schema = Schema::new(&schema);
+    let arguments = arguments::build(options.input.clone(), &options.arguments, &schema)?;
+    if options.validate && tool.is_some() {
+        for note in arguments::check(&arguments, &schema)? {
+            context.printer.warn(&note);
+        }
+    }
+    let mode = session.plan_call(&options.tool, tool.as_ref(), options.wish)?;
+    if mode == CallMode::Plain && options.ttl.is_some() {
+        context.printer.warn("--ttl has no effect: the tool is called plainly, not as a task");
+    }
+    if mode == CallMode::Plain && options.detach {
+        let message = "--detach needs a task, and this tool is called plainly";
+        return Err(UsageError::hinting(message, "leave out --detach").into());
+    }
+    Ok(CallRequest { tool: options.tool.clone(), arguments: Value::Object(arguments), mode, ttl: options.ttl })
+}
+
+/// Tasks that the lost call may have started: those that have not ended come first, the newest of them in front.
+async fn candidates(session: &Session) -> Vec<(crate::model::TaskId, TaskStatus)> {
+    let listed: Result<_, SessionError> = session.tasks().await;
+    let mut tasks = listed.ok().flatten().unwrap_or_default();
+    // By the server's own clock alone, whose stamps sort as text where one server wrote them all.
+    tasks.sort_by(|one, other| {
+        let key = |task: &crate::model::Task| (!task.status.is_terminal(), task.created_at.clone());
+        key(other).cmp(&key(one))
+    });
+    tasks.into_iter().take(CANDIDATES).map(|task| (task.id, task.status)).collect()
+}

@@ -1,0 +1,102 @@
+//! `mcp-task cancel ID…`: asks for cancellation and says what became of it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Context, server};
+use crate::lifecycle::Pace;
+use crate::model::{Task, TaskId, TaskStatus};
+use crate::present::{Exit, Output, Trouble};
+use crate::session::{Session, SessionError};
+
+/// How long a task may take to end once it was asked to.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs the command. The exit number is the first that is not "done".
+///
+/// # Errors
+/// Where the server cannot be asked at all.
+pub async fn run(context: &Context, ids: &[TaskId]) -> anyhow::Result<Exit> {
+    let session = server::connect(context).await?;
+    let mut exit = Exit::Done;
+    for id in ids {
+        let one = cancel(context, &session, id).await?;
+        if exit == Exit::Done {
+            exit = one;
+        }
+    }
+    session.close(true).await;
+    Ok(exit)
+}
+
+async fn cancel(context: &Context, session: &Session, id: &TaskId) -> anyhow::Result<Exit> {
+    let refusal = match session.cancel(id).await {
+        Ok(_) => None,
+        Err(error) if error.rpc().is_some() => Some(error),
+        Err(error) => return Err(error.into()),
+    };
+    // Whatever the answer was, the task itself says what became of it.
+    match settled(session, id).await {
+        Ok(task) => Ok(show(context, &task, refusal.as_ref())),
+        Err(error) => match refusal {
+            Some(refusal) => Err(refusal.into()),
+            None if error.rpc().is_some() => {
+                context.printer.note(&format!("task {id} was asked to stop; the server no longer shows it"));
+                Ok(Exit::Done)
+            }
+            None => Err(error.into()),
+        },
+    }
+}
+
+/// The task once it has ended, or as it stands when patience is over.
+async fn settled(session: &Session, id: &TaskId) -> Result<Task, SessionError> {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    let mut pace = Pace::new(None);
+    loop {
+        let task = session.task(id).await?;
+        pace.hear(task.poll_interval);
+        let pause = pace.next_pause();
+        if task.status.is_terminal() || tokio::time::Instant::now() + pause > end {
+            return Ok(task);
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+fn show(context: &Context, task: &Task, refusal: Option<&SessionError>) -> Exit {
+    let (id, printer) = (&task.id, &context.printer);
+    match (&task.status, refusal) {
+        (TaskStatus::Cancelled, _) => {
+            match printer.output() {
+                Output::Text => printer.data(&format!("task {id} is cancelled")),
+                Output::Json => printer.raw_json(&task.raw),
+                Output::Jsonl => printer.data(&json!({"event": "cancelled", "taskId": id.as_str()}).to_string()),
+            }
+            Exit::Done
+        }
+        (status, _) if status.is_terminal() => {
+            let message = format!("task {id} had already ended: {status}");
+            Trouble::new("not_cancelled", Exit::Server, message)
+                .task(id)
+                .hint(context.command_for("result", id))
+                .show(printer)
+        }
+        (_, Some(error)) => {
+            let message = format!("task {id} is not cancelled: {error}");
+            Trouble {
+                code: error.rpc().map(|rpc| rpc.code),
+                ..Trouble::new("not_cancelled", Exit::Server, message).task(id)
+            }
+            .show(printer)
+        }
+        (status, None) => {
+            let message = format!("task {id} was asked to stop and has not done so yet: {status}");
+            Trouble::new("still_running", Exit::StillRunning, message)
+                .task(id)
+                .hint(context.command_for("watch", id))
+                .show(printer)
+        }
+    }
+}

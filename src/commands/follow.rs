@@ -1,0 +1,82 @@
+//! Following a task to its end and telling how it ended, for every command that waits.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{Context, troubles};
+use crate::lifecycle::{Command, Ending, FollowOptions, Reporter, follow};
+use crate::model::{Task, TaskOutcome, TaskStatus, ToolResult};
+use crate::present::{Exit, result};
+use crate::session::{Session, Subscription};
+
+/// How to wait, for every command that does.
+#[derive(Clone, Debug, Default)]
+pub struct WaitOptions {
+    /// How long; `None`: to the end.
+    pub timeout: Option<Duration>,
+    /// The least pause between polls.
+    pub least_pause: Option<Duration>,
+    /// On Ctrl-C ask for cancellation first.
+    pub cancel_on_interrupt: bool,
+    /// Where to save what is no text.
+    pub save: Option<PathBuf>,
+}
+
+impl WaitOptions {
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+    }
+
+    /// What the first Ctrl-C means. Where the server ends with us, leaving a task running is not to be had.
+    pub(super) fn on_interrupt(&self, context: &Context) -> Command {
+        if self.cancel_on_interrupt || context.server_is_child() { Command::Cancel } else { Command::Leave }
+    }
+}
+
+/// Follows `task` and shows what it came to. Whether the task may still live is the second value.
+pub(super) async fn to_the_end(
+    context: &Context,
+    session: &Session,
+    task: Task,
+    subscription: &mut Subscription,
+    options: &WaitOptions,
+    deadline: Option<Instant>,
+    mut reporter: Box<dyn Reporter>,
+    commands: &mut mpsc::UnboundedReceiver<Command>,
+) -> anyhow::Result<(Exit, bool)> {
+    context.now_following(&task);
+    let follow_options = FollowOptions { least_pause: options.least_pause, deadline };
+    let (ending, task) = follow(session, task, subscription, &follow_options, reporter.as_mut(), commands).await;
+    drop(reporter);
+    show(context, ending, &task, options)
+}
+
+fn show(context: &Context, ending: Ending, task: &Task, options: &WaitOptions) -> anyhow::Result<(Exit, bool)> {
+    if let Ending::Done { outcome: TaskOutcome::Result(tool_result), status, cancel_asked } = &ending {
+        if *cancel_asked {
+            context.printer.note(&format!("task {} finished before it could be cancelled", task.id));
+        }
+        return Ok((show_result(context, tool_result, *status == TaskStatus::Failed, options)?, false));
+    }
+    let lives =
+        matches!(ending, Ending::Left(_) | Ending::Broken(_) | Ending::InputRequired | Ending::CancelUnconfirmed);
+    Ok((troubles::of_ending(context, &ending, task).show(&context.printer), lives))
+}
+
+/// Shows a tool's result. `failed` is the task's own word.
+pub(super) fn show_result(
+    context: &Context,
+    tool_result: &ToolResult,
+    failed: bool,
+    options: &WaitOptions,
+) -> anyhow::Result<Exit> {
+    let bad = tool_result.is_error || failed;
+    if bad {
+        context.printer.error("the tool reports an error");
+    }
+    result::show(&context.printer, tool_result, options.save.as_deref())?;
+    Ok(if bad { Exit::ToolError } else { Exit::Done })
+}

@@ -1,0 +1,44 @@
+//! `mcp-task get ID`: how a task stands now.
+
+use super::{Context, server};
+use crate::model::{Task, TaskId, Ttl, duration, text};
+use crate::present::{Exit, Output};
+
+/// Runs the command.
+///
+/// # Errors
+/// Where the server does not know the task or cannot be asked.
+pub async fn run(context: &Context, id: &TaskId) -> anyhow::Result<Exit> {
+    let session = server::connect(context).await?;
+    let task = session.task(id).await?;
+    show(context, &task);
+    session.close(!task.status.is_terminal()).await;
+    Ok(Exit::Done)
+}
+
+fn show(context: &Context, task: &Task) {
+    let printer = &context.printer;
+    match printer.output() {
+        Output::Json => printer.raw_json(&task.raw),
+        Output::Jsonl => printer.data(task.raw.text()),
+        Output::Text => {
+            let mut lines = vec![format!("task     {}", task.id), format!("status   {}", task.status)];
+            let mut field = |name: &str, value: Option<&str>| {
+                lines.extend(value.map(|value| format!("{name:<8} {}", text::line(value))));
+            };
+            field("message", task.status_message.as_deref());
+            field("created", task.created_at.as_deref());
+            field("updated", task.last_updated_at.as_deref());
+            lines.push(format!("ttl      {}", ttl(task.ttl)));
+            printer.data(&lines.join("\n"));
+        }
+    }
+}
+
+pub(super) fn ttl(ttl: Ttl) -> String {
+    match ttl {
+        Ttl::Limited(ttl) => duration::human(ttl),
+        Ttl::Unlimited => "no limit".to_owned(),
+        Ttl::Unstated => "not stated".to_owned(),
+    }
+}

@@ -1,0 +1,29 @@
+//! `mcp-task result ID`: a task's result, waited for unless that is not wanted.
+
+use super::follow::WaitOptions;
+use super::{Context, server, watch};
+use crate::model::TaskId;
+use crate::present::{Exit, Trouble};
+
+/// Runs the command.
+///
+/// # Errors
+/// Where the server does not know the task or cannot be asked. A task that fails is no error.
+pub async fn run(context: &Context, id: &TaskId, wait: bool, options: &WaitOptions) -> anyhow::Result<Exit> {
+    if wait {
+        return watch::attach(context, id, options, context.progress).await;
+    }
+    let session = server::connect(context).await?;
+    let task = session.task(id).await?;
+    if !task.status.is_terminal() {
+        let message = format!("task {id} has not ended: {}", task.status);
+        let hint = context.command_for("watch", id);
+        session.close(true).await;
+        return Ok(Trouble::new("still_running", Exit::StillRunning, message)
+            .task(id)
+            .hint(hint)
+            .show(&context.printer));
+    }
+    drop(session);
+    watch::attach(context, id, options, crate::present::Progress::None).await
+}
