@@ -265,7 +265,10 @@ mod tests {
         let mut now = start;
         for (progress, total) in progress {
             now += Duration::from_secs(1);
-            view.progress(&Progress { progress: *progress, total: *total, message: None }, now);
+            view.progress(
+                &Progress { progress: *progress, total: *total, message: None, raw: serde_json::Value::Null },
+                now,
+            );
         }
         view.message = message.to_owned();
         (view, now)

@@ -29,8 +29,9 @@ impl Reporter for Jsonl {
             Event::Changed { task } => json!({"event": "status", "taskId": task.id.as_str(), "task": seen(task)}),
             Event::Progress(progress) => json!({
                 "event": "progress",
-                "progress": progress.progress,
-                "total": progress.total,
+                // As the server wrote them: no digit changes.
+                "progress": progress.raw.get("progress"),
+                "total": progress.raw.get("total"),
                 "message": progress.message,
             }),
             Event::PollFailed { id, reason, retry_in } => json!({

@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn any_progress_can_be_told() {
         let told = |progress, total, message: Option<&str>| {
-            told(&Progress { progress, total, message: message.map(str::to_owned) })
+            told(&Progress { progress, total, message: message.map(str::to_owned), raw: serde_json::Value::Null })
         };
         assert_eq!(told(3.0, Some(7.0), Some("dough\u{1b}[2J")), "progress 3/7 (42%): dough\\u{1b}[2J");
         assert_eq!(told(7.0, Some(5.0), None), "progress 7/5 (100%)");

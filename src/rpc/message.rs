@@ -183,9 +183,14 @@ pub fn notification(method: &str, params: &Value) -> String {
 pub fn response(id: &RequestId, outcome: &Result<Value, RpcError>) -> String {
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id.to_value(), "result": result}),
-        Err(error) => {
-            json!({"jsonrpc": "2.0", "id": id.to_value(), "error": {"code": error.code, "message": error.message}})
+        Err(RpcError { code, message, data: None }) => {
+            json!({"jsonrpc": "2.0", "id": id.to_value(), "error": {"code": code, "message": message}})
         }
+        Err(RpcError { code, message, data: Some(data) }) => json!({
+            "jsonrpc": "2.0",
+            "id": id.to_value(),
+            "error": {"code": code, "message": message, "data": data.value()},
+        }),
     }
     .to_string()
 }

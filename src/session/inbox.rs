@@ -29,6 +29,8 @@ pub struct Progress {
     pub total: Option<f64>,
     /// The server's words; not yet escaped.
     pub message: Option<String>,
+    /// The notification's parameters as the server wrote them.
+    pub raw: Value,
 }
 
 /// Something heard about a call or its task.
@@ -138,6 +140,7 @@ impl Inbox {
             progress,
             total: params.get("total").and_then(Value::as_f64),
             message: params.get("message").and_then(Value::as_str).map(str::to_owned),
+            raw: params.clone(),
         });
         let token = params.get("progressToken").and_then(Value::as_str);
         let related = wire::related_task(params);

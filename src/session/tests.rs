@@ -104,6 +104,6 @@ async fn progress_goes_to_the_call_whose_token_it_carries() {
     let mut subscription = session.subscribe();
     session.call(&request, &subscription).await.reply().await.unwrap();
     let Hint::Progress(progress) = subscription.next().await else { panic!("no progress") };
-    assert_eq!(progress, Progress { progress: -3.0, total: None, message: None });
+    assert_eq!((progress.progress, progress.total, progress.message), (-3.0, None, None));
     assert_eq!(transcript.of("tools/call")[0].1["task"], Value::Null);
 }

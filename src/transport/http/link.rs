@@ -242,12 +242,21 @@ pub(super) fn fault(url: &Url, error: &reqwest::Error) -> ConnectionError {
     // The outermost words, `error sending request for url (…)`, repeat what we say ourselves.
     let reason = chain(std::error::Error::source(error).unwrap_or(error));
     if error.is_connect() {
-        ConnectionError::Connect { url, reason }
+        ConnectionError::Connect { url, reason: root_cause(error) }
     } else if error.is_builder() {
         ConnectionError::Configuration(format!("cannot ask {url}: {reason}"))
     } else {
         ConnectionError::Broken { url, reason }
     }
+}
+
+/// What a person understands of a connection that did not come about: `Connection refused`, not the layers above it.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut root = error;
+    while let Some(cause) = root.source() {
+        root = cause;
+    }
+    root.to_string()
 }
 
 /// An error and its causes on one line, each told once.
