@@ -109,14 +109,15 @@ fn chain(error: &anyhow::Error) -> String {
 
 fn of_lost_call(context: &Context, lost: &LostCall) -> Trouble {
     let mut trouble = of_session(&lost.source);
-    trouble.hint = Some(match lost.candidates.as_slice() {
+    let look = match lost.candidates.as_slice() {
         [] => "look on the server whether it did before you call again; the call is not repeated by itself".to_owned(),
         candidates => {
             let listed: Vec<String> = candidates.iter().map(|(id, status)| format!("{id} ({status})")).collect();
             let watch = context.command_for("watch", &candidates[0].0);
             format!("the server lists {}; `{watch}` follows the newest", listed.join(", "))
         }
-    });
+    };
+    trouble.hint = Some(trouble.hint.map_or_else(|| look.clone(), |hint| format!("{look}; {hint}")));
     trouble
 }
 
@@ -237,7 +238,7 @@ pub fn of_ending(context: &Context, ending: &Ending, task: &Task) -> Trouble {
         Ending::Broken(error) => {
             let trouble = of_session(error).task(id);
             let message = format!("lost sight of task {id}: {error}");
-            if context.server_is_child() && error.connection().is_some_and(ConnectionError::ends_the_connection) {
+            if context.server_is_child() {
                 return Trouble { message, ..trouble };
             }
             let hint = format!("the task may go on: {}", context.command_for("watch", id));

@@ -137,18 +137,19 @@ impl Printer {
 
     /// Writes a JSON document of ours: indented for a person.
     pub fn json(&self, value: &Value) {
-        let text =
-            if self.0.stdout_is_terminal { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
-        self.data(&text.unwrap_or_default());
+        if self.0.stdout_is_terminal {
+            // Beyond the control characters that JSON escapes by itself there are those that turn text around.
+            self.data(&text::block(&serde_json::to_string_pretty(value).unwrap_or_default()));
+        } else {
+            self.data(&value.to_string());
+        }
     }
 
     /// Writes a JSON document of the server: to the letter for a program, indented for a person. Either way no digit
     /// changes.
     pub fn raw_json(&self, raw: &RawJson) {
         if self.0.stdout_is_terminal {
-            // Beyond control characters, which JSON escapes by itself, there are those that turn text around.
-            let pretty = serde_json::to_string_pretty(&raw.value()).unwrap_or_default();
-            self.data(&text::block(&pretty));
+            self.json(&raw.value());
         } else {
             self.data(raw.text());
         }

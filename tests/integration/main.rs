@@ -1,1 +1,13 @@
-fn main() {}
+//! The program as a user runs it: what it prints, how it leaves, and what the server received.
+//!
+//! `cli` needs no server, `stdio`, `http`, `life` and `output` the scripted one, `real` the servers that others wrote,
+//! `terminal` a pseudo-terminal.
+
+mod cli;
+mod http;
+mod life;
+mod output;
+mod real;
+mod stdio;
+mod support;
+mod terminal;
