@@ -49,6 +49,14 @@ pub async fn call(
         let idle = idle_limit.map(|limit| heard + limit);
         let wake = [idle, deadline].into_iter().flatten().min();
         tokio::select! {
+            // What was said before the answer is told before it. The queue is bounded, so it cannot hold the answer back.
+            biased;
+            hint = subscription.next() => {
+                heard = Instant::now();
+                if let Hint::Progress(progress) = hint {
+                    reporter.report(&Event::Progress(progress));
+                }
+            }
             reply = pending.reply() => return match reply {
                 Ok(CallReply::Result(result)) => CallEnding::Result(result),
                 Ok(CallReply::Task { task, immediate }) => {
@@ -57,12 +65,6 @@ pub async fn call(
                 }
                 Err(error) => CallEnding::Failed(error),
             },
-            hint = subscription.next() => {
-                heard = Instant::now();
-                if let Hint::Progress(progress) = hint {
-                    reporter.report(&Event::Progress(progress));
-                }
-            }
             command = commands.recv(), if commands_open => match command {
                 Some(Command::Leave | Command::Cancel) => {
                     pending.cancel("interrupted by the user").await;

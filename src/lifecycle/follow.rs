@@ -115,6 +115,9 @@ pub async fn follow(
         }
         let wake = [course.wake_at(poll.is_some()), options.deadline].into_iter().flatten().min();
         tokio::select! {
+            // What was said before an answer is told before it. The queue is bounded, so it cannot hold the answer back.
+            biased;
+            hint = subscription.next() => course.hinted(hint, Instant::now()),
             result = wait_held(&mut held) => {
                 held = None;
                 course.result(result, Instant::now());
@@ -127,7 +130,6 @@ pub async fn follow(
                 cancel = None;
                 course.cancel_replied(reply, Instant::now());
             }
-            hint = subscription.next() => course.hinted(hint, Instant::now()),
             command = commands.recv(), if commands_open => match command {
                 Some(Command::Leave) => return (Ending::Left(Leaving::Asked), course.task().clone()),
                 Some(Command::Cancel) if cancel.is_none() => {
