@@ -49,22 +49,25 @@ pub async fn call(
         let idle = idle_limit.map(|limit| heard + limit);
         let wake = [idle, deadline].into_iter().flatten().min();
         tokio::select! {
-            // What was said before the answer is told before it. The queue is bounded, so it cannot hold the answer back.
+            // First, because a task's creation is told before its progress; what was said before a result is told then.
             biased;
-            hint = subscription.next() => {
-                heard = Instant::now();
-                if let Hint::Progress(progress) = hint {
-                    reporter.report(&Event::Progress(progress));
-                }
-            }
             reply = pending.reply() => return match reply {
-                Ok(CallReply::Result(result)) => CallEnding::Result(result),
+                Ok(CallReply::Result(result)) => {
+                    tell_rest(subscription, reporter);
+                    CallEnding::Result(result)
+                }
                 Ok(CallReply::Task { task, immediate }) => {
                     reporter.report(&Event::Created { task: task.clone(), immediate });
                     CallEnding::Task(task)
                 }
                 Err(error) => CallEnding::Failed(error),
             },
+            hint = subscription.next() => {
+                heard = Instant::now();
+                if let Hint::Progress(progress) = hint {
+                    reporter.report(&Event::Progress(progress));
+                }
+            }
             command = commands.recv(), if commands_open => match command {
                 Some(Command::Leave | Command::Cancel) => {
                     pending.cancel("interrupted by the user").await;
@@ -80,6 +83,15 @@ pub async fn call(
                 pending.cancel("no answer and no progress in time").await;
                 return CallEnding::Silent(idle_limit.unwrap_or_default());
             }
+        }
+    }
+}
+
+/// Reports the progress that was heard and not told yet.
+pub(super) fn tell_rest(subscription: &mut Subscription, reporter: &mut dyn Reporter) {
+    while let Some(hint) = subscription.try_next() {
+        if let Hint::Progress(progress) = hint {
+            reporter.report(&Event::Progress(progress));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::call::tell_rest;
 use super::course::Course;
 use super::event::Reporter;
 use crate::model::{RpcError, Task, TaskOutcome, TaskStatus, Ttl};
@@ -103,6 +104,7 @@ pub async fn follow(
             reporter.report(&event);
         }
         if let Some(ending) = course.take_ending() {
+            tell_rest(subscription, reporter);
             return (ending, course.task().clone());
         }
         let now = Instant::now();
@@ -115,9 +117,8 @@ pub async fn follow(
         }
         let wake = [course.wake_at(poll.is_some()), options.deadline].into_iter().flatten().min();
         tokio::select! {
-            // What was said before an answer is told before it. The queue is bounded, so it cannot hold the answer back.
+            // Answers first, so that a flood of notifications cannot hold them back.
             biased;
-            hint = subscription.next() => course.hinted(hint, Instant::now()),
             result = wait_held(&mut held) => {
                 held = None;
                 course.result(result, Instant::now());
@@ -130,6 +131,7 @@ pub async fn follow(
                 cancel = None;
                 course.cancel_replied(reply, Instant::now());
             }
+            hint = subscription.next() => course.hinted(hint, Instant::now()),
             command = commands.recv(), if commands_open => match command {
                 Some(Command::Leave) => return (Ending::Left(Leaving::Asked), course.task().clone()),
                 Some(Command::Cancel) if cancel.is_none() => {

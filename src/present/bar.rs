@@ -155,8 +155,8 @@ impl View {
         match known {
             Some((progress, total)) => {
                 line.add(&format!("{:>3}%", percent(progress.progress, total)));
-                line.add(&format!("{}/{}", number(progress.progress), number(total)));
-                if let Some(rate) = self.rate.per_second() {
+                let counted = line.add(&format!("{}/{}", number(progress.progress), number(total)));
+                if let Some(rate) = self.rate.per_second().filter(|_| counted) {
                     let left = (total - progress.progress).max(0.0) / rate;
                     if let Ok(left) = Duration::try_from_secs_f64(left) {
                         line.add(&format!("eta {}", duration::human(left)));
@@ -173,7 +173,7 @@ impl View {
         }
         match &self.status {
             Some(TaskStatus::Working) | None => {}
-            Some(status) => line.add(&status.to_string()),
+            Some(status) => _ = line.add(&status.to_string()),
         }
         let mut tail = Vec::new();
         if known.is_some() {
@@ -218,13 +218,15 @@ impl Line {
         self.columns.saturating_sub(text::width(&self.text))
     }
 
-    /// Adds a part if it fits whole.
-    fn add(&mut self, part: &str) {
+    /// Adds a part if it fits whole; whether it did.
+    fn add(&mut self, part: &str) -> bool {
         let gap = if self.text.len() == self.head { " " } else { "  " };
-        if !part.is_empty() && text::width(part) + gap.len() <= self.room() {
+        let fits = !part.is_empty() && text::width(part) + gap.len() <= self.room();
+        if fits {
             self.text.push_str(gap);
             self.text.push_str(part);
         }
+        fits
     }
 
     /// Adds as much of a part as fits beside `reserved` columns, if that is worth it.

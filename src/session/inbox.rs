@@ -236,12 +236,16 @@ impl Subscription {
     /// Waits for the next hint.
     pub async fn next(&mut self) -> Hint {
         loop {
-            let hint = lock(&self.state).queues.get_mut(&self.token).and_then(|queue| queue.hints.pop_front());
-            match hint {
+            match self.try_next() {
                 Some(hint) => return hint,
                 None => self.wake.notified().await,
             }
         }
+    }
+
+    /// The next hint, if one is there.
+    pub fn try_next(&mut self) -> Option<Hint> {
+        lock(&self.state).queues.get_mut(&self.token)?.hints.pop_front()
     }
 }
 
