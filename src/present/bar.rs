@@ -284,7 +284,7 @@ mod tests {
             "⠋ bake [██████░░░░░░░░░░░░░░░]  30%  30/100  eta 7.0s  10/s  kneading  3.0s"
         );
         assert_eq!(view.compose(now, 20), "⠋  30%  30/100  10/s");
-        assert_eq!(view.compose(now, 12), "⠋  30%");
+        assert_eq!(view.compose(now, 12), "⠋  30%  kne…");
     }
 
     #[tokio::test(start_paused = true)]
