@@ -230,6 +230,22 @@ fn what_the_server_asks_on_its_own_stream_is_answered() {
 }
 
 #[test]
+fn an_answer_may_come_on_the_stream_for_unasked_messages() {
+    let answer = json!({"jsonrpc": "2.0", "id": null, "result": text("elsewhere")});
+    let receipt = json!([{"http": {"status": 202}}]);
+    let bench = Bench::new(&json!({"rules": [
+        {"method": "GET", "steps": [{"sse": {}}, {"sleep": 500}, {"send": answer}, {"hold": {}}]},
+        {"method": "tools/call", "steps": receipt},
+    ]}));
+    run(&["-s", &bench.http().url, "call", "plain"]).exits(0).prints("elsewhere\n");
+    let bench = Bench::new(&json!({"rules": [
+        {"method": "GET", "nth": 1, "steps": [{"sse": {}}, {"sleep": 300}]},
+        {"method": "tools/call", "steps": receipt},
+    ]}));
+    run(&["-s", &bench.http().url, "call", "plain"]).exits(4).says("HTTP 202, an empty body");
+}
+
+#[test]
 fn a_large_event_passes_and_an_endless_one_does_not() {
     let bench = on_call(json!([{"sse": {}}, {"big": 12 << 20}]));
     let outcome = run(&["-s", &bench.http().url, "call", "plain"]);

@@ -1,15 +1,15 @@
 //! What every exchange with one HTTP server shares: the client, the headers, the session.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Method, Response, Url, redirect};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::{HttpSettings, hand_over};
 use crate::model::{Secret, text};
-use crate::rpc::{ConnectionError, Direction, Inbound, Message};
+use crate::rpc::{ConnectionError, Direction, Inbound, Message, RequestId};
 
 const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
@@ -22,6 +22,8 @@ pub(super) struct Link {
     fixed_headers: HeaderMap,
     pub(super) inbound: mpsc::Sender<Inbound>,
     state: Mutex<State>,
+    /// Whether the stream for unasked messages is open; `None` until that is known.
+    listening: watch::Sender<Option<bool>>,
 }
 
 #[derive(Default)]
@@ -31,13 +33,22 @@ struct State {
     /// Where the 2024-11-05 transport takes messages, once it is in use.
     old_endpoint: Option<Url>,
     old_reader: Option<tokio::task::AbortHandle>,
+    /// Requests whose POST was merely acknowledged: some servers put the answer on the stream for unasked messages.
+    answered_elsewhere: Vec<(RequestId, ConnectionError)>,
 }
 
 impl Link {
     pub(super) fn new(settings: HttpSettings, inbound: mpsc::Sender<Inbound>) -> Result<Self, ConnectionError> {
         let client = client(&settings)?;
         let fixed_headers = fixed_headers(&settings)?;
-        Ok(Self { client, settings, fixed_headers, inbound, state: Mutex::default() })
+        Ok(Self {
+            client,
+            settings,
+            fixed_headers,
+            inbound,
+            state: Mutex::default(),
+            listening: watch::Sender::new(Some(false)),
+        })
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -70,6 +81,35 @@ impl Link {
         if let Some(reader) = self.state().old_reader.take() {
             reader.abort();
         }
+    }
+
+    /// Says whether the stream for unasked messages is open. What waits for an answer on it fails with it.
+    pub(super) async fn listening(&self, open: Option<bool>) {
+        self.listening.send_replace(open);
+        if open == Some(false) {
+            let waiting = std::mem::take(&mut self.state().answered_elsewhere);
+            for (id, error) in waiting {
+                hand_over(&self.inbound, Inbound::Failed { id, error: Arc::new(error) }).await;
+            }
+        }
+    }
+
+    /// Leaves a request to be answered on the stream for unasked messages.
+    ///
+    /// # Errors
+    /// `otherwise`, where there is no such stream.
+    pub(super) async fn answered_elsewhere(
+        &self,
+        id: &RequestId,
+        otherwise: ConnectionError,
+    ) -> Result<(), ConnectionError> {
+        let mut listening = self.listening.subscribe();
+        let open = listening.wait_for(Option::is_some).await.is_ok_and(|open| *open == Some(true));
+        if !open {
+            return Err(otherwise);
+        }
+        self.state().answered_elsewhere.push((id.clone(), otherwise));
+        Ok(())
     }
 
     /// A new handshake starts without session and version.

@@ -14,11 +14,19 @@ const FRUITLESS: u32 = 20;
 
 /// Keeps the stream open for as long as the server offers it. `ready` is told once its headers are there.
 pub(super) async fn run(link: Arc<Link>, ready: oneshot::Sender<()>) {
+    listen(&link, ready).await;
+    link.listening(Some(false)).await;
+}
+
+async fn listen(link: &Link, ready: oneshot::Sender<()>) {
     let mut ready = Some(ready);
     let mut cursor = Cursor::default();
     let mut fruitless = 0;
     while fruitless < FRUITLESS {
         let opened = link.open_stream(cursor.last_id.as_deref()).await;
+        if opened.as_ref().is_ok_and(is_event_stream) {
+            link.listening(Some(true)).await;
+        }
         if let Some(ready) = ready.take() {
             let _ = ready.send(());
         }
@@ -28,7 +36,7 @@ pub(super) async fn run(link: Arc<Link>, ready: oneshot::Sender<()>) {
                 let mut events = Events::of(response, link.settings.max_message);
                 while let Some(Ok(event)) = events.next().await {
                     fruitless = 0;
-                    take(&link, event, None).await;
+                    take(link, event, None).await;
                 }
                 let reached = events.cursor();
                 cursor = Cursor { last_id: reached.last_id.or(cursor.last_id), retry: reached.retry.or(cursor.retry) };

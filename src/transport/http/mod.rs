@@ -81,6 +81,7 @@ async fn serve(link: Arc<Link>, mut outbound: mpsc::UnboundedReceiver<Outbound>)
             Outbound::Abandon(id) => running.stop(&id),
             Outbound::Negotiated { version } => link.negotiated(version),
             Outbound::Listen { ready } if link.old_endpoint().is_none() => {
+                link.listening(None).await;
                 running.start(None, listen::run(Arc::clone(&link), ready));
             }
             Outbound::Listen { ready } => {

@@ -80,8 +80,10 @@ async fn take_answer(link: &Arc<Link>, id: &RequestId, response: Response, url: 
     if answered {
         return Ok(());
     }
+    let is_receipt = status == 202 && body.trim().is_empty();
     let what = if body.trim().is_empty() { "an empty body".to_owned() } else { excerpt(&body) };
-    Err(ConnectionError::NotAnAnswer { url: url.to_string(), what: format!("HTTP {status}, {what}") })
+    let error = ConnectionError::NotAnAnswer { url: url.to_string(), what: format!("HTTP {status}, {what}") };
+    if is_receipt { link.answered_elsewhere(id, error).await } else { Err(error) }
 }
 
 /// Whether `message` is the answer to `id`.
