@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 #[derive(Clone)]
 struct Bakery {
+    #[expect(dead_code, reason = "read by what the macros generate for some features alone")]
     tool_router: ToolRouter<Self>,
     processor: Arc<Mutex<OperationProcessor>>,
 }
