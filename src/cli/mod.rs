@@ -90,16 +90,14 @@ fn interrupted(context: &Context) -> Exit {
     }
 }
 
-fn prepare(app: &App, printer: Printer, keeper: Keeper) -> Result<Context, Trouble> {
+fn prepare(app: &App, printer: Printer, keeper: Keeper) -> Result<Context, Box<Trouble>> {
     let usage = |message: String| Trouble::new("usage", Exit::Usage, message);
-    let server = app
-        .global
-        .target()
-        .map_err(|error| usage(error.to_string()).hint("-s takes `demo`, a URL or a command line"))?;
+    let hint = "-s takes `demo`, a URL or a command line";
+    let server = app.global.target().map_err(|error| usage(error.to_string()).hint(hint))?;
     let interrupts = Interrupts::listen()
         .map_err(|error| Trouble::new("unexpected", Exit::Unexpected, format!("cannot listen for Ctrl-C: {error}")))?;
     let progress = app.global.progress(printer.output() == Output::Jsonl);
-    let connection = app.global.connection().map_err(usage)?;
+    let connection = app.global.connection();
     Ok(Context { printer, keeper, interrupts, server, connection, progress, current_task: Mutex::default() })
 }
 

@@ -41,9 +41,9 @@ impl Global {
         }
     }
 
-    pub(super) fn connection(&self) -> Result<ConnectionSettings, String> {
+    pub(super) fn connection(&self) -> ConnectionSettings {
         let headers = self.header.iter().map(|(name, value)| (name.clone(), Secret::new(value))).collect();
-        Ok(ConnectionSettings {
+        ConnectionSettings {
             env: self.env.clone(),
             cwd: self.cwd.clone(),
             headers,
@@ -53,7 +53,7 @@ impl Global {
             start_limit: limit(self.start_timeout),
             request_limit: limit(self.request_timeout),
             trace: self.trace.clone(),
-        })
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::follow::{self, WaitOptions};
+use super::follow::{self, WaitOptions, Watch};
 use super::troubles::{LostCall, SilentCall, UsageError};
 use super::{Context, server, tools};
 use crate::arguments::{self, Item, Schema};
@@ -56,23 +56,25 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
     let session = server::connect(context).await?;
     let request = prepare(context, &session, &options).await?;
     let name = text::line(&options.tool).into_owned();
-    let mut commands = context.interrupts.hand_to_follower(options.wait.on_interrupt(context));
-    let mut subscription = session.subscribe();
-    let mut reporter = reporter(&context.printer, context.progress);
+    let mut watch = Watch {
+        subscription: session.subscribe(),
+        reporter: reporter(&context.printer, context.progress),
+        commands: context.interrupts.hand_to_follower(options.wait.on_interrupt(context)),
+    };
+    let Watch { subscription, reporter, commands } = &mut watch;
     let ending =
-        call(&session, &request, &mut subscription, options.idle_limit, deadline, reporter.as_mut(), &mut commands)
-            .await;
+        call(&session, &request, subscription, options.idle_limit, deadline, reporter.as_mut(), commands).await;
     let task = match ending {
         CallEnding::Task(task) => task,
         CallEnding::Result(result) => {
-            drop(reporter);
+            drop(watch);
             let exit = follow::show_result(context, &result, false, &options.wait)?;
             session.close(false).await;
             return Ok(exit);
         }
         CallEnding::Left(Leaving::Asked) => return Ok(Exit::Interrupted),
         CallEnding::Left(Leaving::Deadline) => {
-            drop(reporter);
+            drop(watch);
             let limit = duration::human(options.wait.timeout.unwrap_or_default());
             let message =
                 format!("`{name}` has not answered within {limit}; the server was told that nobody waits any more");
@@ -86,7 +88,7 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         CallEnding::Failed(error) => return Err(anyhow::Error::new(error).context(format!("cannot call `{name}`"))),
     };
     if options.detach {
-        drop(reporter);
+        drop(watch);
         match context.printer.output() {
             Output::Text => context.printer.server_text(task.id.as_str()),
             Output::Json => context.printer.raw_json(&task.raw),
@@ -95,17 +97,7 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         context.printer.note(&format!("follow it with: {}", context.command_for("watch", &task.id)));
         return Ok(Exit::Done);
     }
-    let (exit, lives) = follow::to_the_end(
-        context,
-        &session,
-        task,
-        &mut subscription,
-        &options.wait,
-        deadline,
-        reporter,
-        &mut commands,
-    )
-    .await?;
+    let (exit, lives) = follow::to_the_end(context, &session, task, &options.wait, deadline, watch).await?;
     session.close(lives).await;
     Ok(exit)
 }

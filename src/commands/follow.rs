@@ -36,21 +36,27 @@ impl WaitOptions {
     }
 }
 
+/// What a command hears and tells while it waits.
+pub(super) struct Watch {
+    pub(super) subscription: Subscription,
+    pub(super) reporter: Box<dyn Reporter>,
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+}
+
 /// Follows `task` and shows what it came to. Whether the task may still live is the second value.
 pub(super) async fn to_the_end(
     context: &Context,
     session: &Session,
     task: Task,
-    subscription: &mut Subscription,
     options: &WaitOptions,
     deadline: Option<Instant>,
-    mut reporter: Box<dyn Reporter>,
-    commands: &mut mpsc::UnboundedReceiver<Command>,
+    mut watch: Watch,
 ) -> anyhow::Result<(Exit, bool)> {
     context.now_following(&task);
     let follow_options = FollowOptions { least_pause: options.least_pause, deadline };
+    let Watch { subscription, reporter, commands } = &mut watch;
     let (ending, task) = follow(session, task, subscription, &follow_options, reporter.as_mut(), commands).await;
-    drop(reporter);
+    drop(watch);
     show(context, ending, &task, options)
 }
 

@@ -1,6 +1,6 @@
 //! `mcp-task watch ID`: attaches to a task, shows its progress and then its result.
 
-use super::follow::{self, WaitOptions};
+use super::follow::{self, WaitOptions, Watch};
 use super::{Context, server};
 use crate::lifecycle::Event;
 use crate::model::TaskId;
@@ -22,15 +22,14 @@ pub(super) async fn attach(
 ) -> anyhow::Result<Exit> {
     let deadline = options.deadline();
     let session = server::connect(context).await?;
-    let mut commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
-    let mut subscription = session.subscribe();
+    let commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
+    let subscription = session.subscribe();
     subscription.follow(id);
     let task = session.task(id).await?;
     let mut reporter = reporter(&context.printer, progress);
     reporter.report(&Event::Created { task: task.clone(), immediate: None });
-    let (exit, lives) =
-        follow::to_the_end(context, &session, task, &mut subscription, options, deadline, reporter, &mut commands)
-            .await?;
+    let watch = Watch { subscription, reporter, commands };
+    let (exit, lives) = follow::to_the_end(context, &session, task, options, deadline, watch).await?;
     session.close(lives).await;
     Ok(exit)
 }

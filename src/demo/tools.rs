@@ -251,8 +251,11 @@ async fn hunt_primes(work: &Work, arguments: &Value) -> Outcome {
 }
 
 fn is_prime(number: u64) -> bool {
-    number % 2 != 0
-        && (3..).step_by(2).take_while(|divisor| divisor * divisor <= number).all(|divisor| number % divisor != 0)
+    !number.is_multiple_of(2)
+        && (3..)
+            .step_by(2)
+            .take_while(|divisor| divisor * divisor <= number)
+            .all(|divisor| !number.is_multiple_of(divisor))
 }
 
 async fn check_json(work: &Work, arguments: &Value) -> Outcome {

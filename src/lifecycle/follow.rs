@@ -82,6 +82,9 @@ pub enum Ending {
     Broken(SessionError),
 }
 
+/// A question that was put to the server, if one was.
+type Asked<'a, T> = Option<Pin<Box<dyn Future<Output = Result<T, SessionError>> + 'a>>>;
+
 /// Follows `task` to its end. `commands` may be closed: that asks for nothing.
 pub async fn follow(
     session: &Session,
@@ -94,8 +97,8 @@ pub async fn follow(
     let id = task.id.clone();
     subscription.follow(&id);
     let mut held: Option<HeldResult> = None;
-    let mut poll: Option<Pin<Box<dyn Future<Output = Result<Task, SessionError>> + '_>>> = None;
-    let mut cancel: Option<Pin<Box<dyn Future<Output = Result<Option<Task>, SessionError>> + '_>>> = None;
+    let mut poll: Asked<'_, Task> = None;
+    let mut cancel: Asked<'_, Option<Task>> = None;
     let mut commands_open = true;
     let renewals = session.renewals();
     let mut course = Course::new(task, options.least_pause, session.holds_results(), Instant::now());
@@ -159,7 +162,7 @@ async fn wait_held(held: &mut Option<HeldResult>) -> Result<crate::model::ToolRe
     }
 }
 
-async fn wait<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + '_>>>) -> T {
+async fn wait<T>(future: &mut Asked<'_, T>) -> Result<T, SessionError> {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,

@@ -113,7 +113,7 @@ impl Session {
         let mut pages = pages::Pages::new(legacy::LIST_TOOLS);
         while let Some(params) = pages.next() {
             let page = self.ask(legacy::LIST_TOOLS, params).await?;
-            pages.take(&page, |tool| wire::read_tool(tool))?;
+            pages.take(&page, wire::read_tool)?;
         }
         Ok(pages.into_items(|tool| tool.name.clone()))
     }

@@ -3,6 +3,8 @@
 //! `cli` needs no server, `stdio`, `http`, `life` and `output` the scripted one, `real` the servers that others wrote,
 //! `terminal` a pseudo-terminal.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod cli;
 mod http;
 mod life;
