@@ -1,4 +1,4 @@
-//! The words of the command line and their help. What they mean is for [`settings`](super::settings).
+//! The words of the command line and their help. What they mean is for [`settings`].
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The built-in demo server (`-s demo`): real work at a human pace, over stdio, from the same binary.
 //!
 //! It is what a newcomer meets first and what the README shows, so it keeps to the specification to the letter. The
-//! tools know nothing of the protocol, the task store nothing of the wire; [`legacy`] puts both into the words of an era.
+//! tools know nothing of the protocol, the task store nothing of the wire; `legacy` puts both into the words of an era.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! A task's life as a client sees it: launched, followed, cancelled, ended.
 //!
-//! What happens next is decided in [`course`], plain functions from an observation to events and a next step; [`follow`]
-//! and [`call`] do the asking and the waiting around it. Whatever shows or records hears of it through [`Event`] alone.
+//! What happens next is decided in [`course`], plain functions from an observation to events and a next step; [`follow()`]
+//! and [`call()`] do the asking and the waiting around it. Whatever shows or records hears of it through [`Event`] alone.
 
 pub mod call;
 pub mod course;

@@ -1,7 +1,7 @@
 //! A conversation with one server, the same whatever era it speaks.
 //!
 //! This is where the protocol eras end: the floors above ask for tools, tasks and results and never see how they are
-//! written on the wire. The shapes of an era are private to its module, [`legacy`] being the one that opens with
+//! written on the wire. The shapes of an era are private to its module, `legacy` being the one that opens with
 //! `initialize` (2024-11-05 to 2025-11-25).
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Streamable HTTP as the `initialize` eras speak it, and the older HTTP+SSE where a server has nothing else.
 //! Spec 2025-11-25, basic/transports, "Streamable HTTP".
 //!
-//! Each message is a task of its own, so that a slow answer holds nobody up; what they share is [`Link`].
+//! Each message is a task of its own, so that a slow answer holds nobody up; what they share is `Link`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
