@@ -9,6 +9,7 @@ mod cli;
 mod http;
 mod life;
 mod output;
+mod picture;
 mod real;
 mod stdio;
 mod support;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{Bench, root, until};
 
-struct Terminal {
+pub struct Terminal {
     /// Kept open for as long as the program runs.
     _master: Box<dyn MasterPty + Send>,
     child: Box<dyn Child + Send + Sync>,
@@ -26,7 +26,7 @@ struct Screen {
 }
 
 impl Terminal {
-    fn run(columns: u16, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+    pub fn run(columns: u16, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut words = vec![env!("CARGO_BIN_EXE_mcp-task")];
         words.extend(arguments);
         Self::start(columns, &words, environment)
@@ -74,12 +74,17 @@ impl Terminal {
         self.keyboard.write_all(keys).and_then(|()| self.keyboard.flush()).expect("the terminal takes keys");
     }
 
+    /// The exit number, once there is one.
+    pub fn poll(&mut self) -> Option<u32> {
+        self.child.try_wait().expect("the child can be asked").map(|status| status.exit_code())
+    }
+
     /// The exit number.
     fn wait(&mut self) -> u32 {
         let end = Instant::now() + Duration::from_secs(60);
         let code = loop {
-            if let Some(status) = self.child.try_wait().expect("the child can be asked") {
-                break status.exit_code();
+            if let Some(code) = self.poll() {
+                break code;
             }
             assert!(Instant::now() < end, "the program hangs: {}", self.contents());
             std::thread::sleep(Duration::from_millis(10));
@@ -90,7 +95,7 @@ impl Terminal {
         code
     }
 
-    fn contents(&self) -> String {
+    pub fn contents(&self) -> String {
         self.screen.lock().expect("not poisoned").parser.screen().contents()
     }
 
