@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::rpc::connection::TransportEnds;
-use crate::rpc::{Connection, ConnectionError, Inbound, Outbound, RequestId, message};
+use crate::rpc::connection::{Outgoing, TransportEnds};
+use crate::rpc::{Connection, ConnectionError, Inbound, RequestId, message};
 
 /// What the server does about a request.
 pub(crate) enum Answer {
@@ -59,19 +59,7 @@ pub(crate) fn serve(
     tokio::spawn(async move {
         let mut counts = HashMap::<String, usize>::new();
         while let Some(order) = outbound.recv().await {
-            let (id, text, delivered) = match order {
-                Outbound::Request { id, text, .. } => (Some(id), text, None),
-                Outbound::Message { text, delivered } => (None, text, delivered),
-                Outbound::Listen { ready } => {
-                    let _ = ready.send(());
-                    continue;
-                }
-                Outbound::EndSession { done } => {
-                    let _ = done.send(());
-                    continue;
-                }
-                Outbound::Abandon(_) | Outbound::Negotiated { .. } => continue,
-            };
+            let Some(Outgoing { id, text, delivered }) = order.into_message() else { continue };
             if let Some(delivered) = delivered {
                 let _ = delivered.send(Ok(()));
             }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use crate::rpc::connection::TransportEnds;
-use crate::rpc::{Connection, Inbound, Outbound, Peer, message};
+use crate::rpc::connection::{Outgoing, TransportEnds};
+use crate::rpc::{Connection, Inbound, Peer, message};
 
 mod legacy;
 mod tasks;
@@ -26,7 +26,7 @@ pub async fn serve() -> std::io::Result<()> {
     let writer = tokio::spawn(async move {
         let mut stdout = tokio::io::stdout();
         while let Some(order) = outbound.recv().await {
-            let (Outbound::Request { text, .. } | Outbound::Message { text, .. }) = order else { continue };
+            let Some(Outgoing { text, .. }) = order.into_message() else { continue };
             if stdout.write_all(format!("{text}\n").as_bytes()).await.is_err() || stdout.flush().await.is_err() {
                 break;
             }

@@ -95,14 +95,7 @@ pub(super) static TOOLS: [Tool; 5] = [
         name: "check-json",
         title: "Check JSON",
         description: "Says whether a text is JSON. Reports a text that is not by `isError`, the way a tool fails.",
-        schema: || {
-            json!({
-                "type": "object",
-                "properties": {"text": {"type": "string", "description": "The text; try @FILE"}},
-                "required": ["text"],
-                "additionalProperties": false,
-            })
-        },
+        schema: a_text,
         task_support: "optional",
         opening: "Reading",
         run: |work, arguments| Box::pin(check_json(work, arguments)),
@@ -120,19 +113,22 @@ pub(super) static TOOLS: [Tool; 5] = [
         name: "count-words",
         title: "Count words",
         description: "Counts the words of a text at once. A plain tool that cannot be called as a task.",
-        schema: || {
-            json!({
-                "type": "object",
-                "properties": {"text": {"type": "string", "description": "The text; try @FILE"}},
-                "required": ["text"],
-                "additionalProperties": false,
-            })
-        },
+        schema: a_text,
         task_support: "forbidden",
         opening: "",
         run: |_, arguments| Box::pin(count_words(arguments)),
     },
 ];
+
+/// The arguments of a tool that takes one text.
+fn a_text() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"text": {"type": "string", "description": "The text; try @FILE"}},
+        "required": ["text"],
+        "additionalProperties": false,
+    })
+}
 
 fn done(text: String, structured: Value) -> Value {
     json!({"content": [{"type": "text", "text": text}], "structuredContent": structured, "isError": false})

@@ -53,6 +53,33 @@ pub enum Outbound {
     },
 }
 
+/// A message to be sent, for a transport that has nothing but messages.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// The id, where it is a request.
+    pub id: Option<RequestId>,
+    /// The message.
+    pub text: String,
+    /// Told when the message is written.
+    pub delivered: Option<oneshot::Sender<Result<(), Arc<ConnectionError>>>>,
+}
+
+impl Outbound {
+    /// The message in it. Without sessions and without a stream of its own there is nothing to do about the rest, and
+    /// whoever waits for that is told so.
+    pub fn into_message(self) -> Option<Outgoing> {
+        match self {
+            Self::Request { id, text, .. } => Some(Outgoing { id: Some(id), text, delivered: None }),
+            Self::Message { text, delivered } => Some(Outgoing { id: None, text, delivered }),
+            Self::Listen { ready: done } | Self::EndSession { done } => {
+                let _ = done.send(());
+                None
+            }
+            Self::Abandon(_) | Self::Negotiated { .. } => None,
+        }
+    }
+}
+
 /// What a transport with headers says about a request beside its body.
 #[derive(Clone, Debug, Default)]
 pub struct RequestHead {

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::keeper::{Keeper, Kept};
 use super::{Notice, Notices};
-use crate::rpc::connection::TransportEnds;
+use crate::rpc::connection::{Outgoing, TransportEnds};
 use crate::rpc::framing::{LineEnding, LineFramer};
 use crate::rpc::message;
 use crate::rpc::{Connection, ConnectionError, Direction, Inbound, Outbound, Tap};
@@ -221,19 +221,7 @@ async fn write_messages(
     tap: Tap,
 ) -> std::io::Result<()> {
     while let Some(order) = outbound.recv().await {
-        let (mut text, delivered) = match order {
-            Outbound::Request { text, .. } => (text, None),
-            Outbound::Message { text, delivered } => (text, delivered),
-            Outbound::Listen { ready } => {
-                let _ = ready.send(());
-                continue;
-            }
-            Outbound::EndSession { done } => {
-                let _ = done.send(());
-                continue;
-            }
-            Outbound::Abandon(_) | Outbound::Negotiated { .. } => continue,
-        };
+        let Some(Outgoing { mut text, delivered, .. }) = order.into_message() else { continue };
         tap.see(Direction::Sent, &text);
         text.push('\n');
         stdin.write_all(text.as_bytes()).await?;
