@@ -2,17 +2,53 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::server::TlsStream;
 
 use super::script::{Server, Step, fill, progress};
 
-pub async fn serve(server: Arc<Server>) {
+/// A connection, plain or not.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
+    /// Has closing it reset it.
+    fn reset(&self) -> std::io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn reset(&self) -> std::io::Result<()> {
+        self.set_zero_linger()
+    }
+}
+
+impl Stream for TlsStream<TcpStream> {
+    fn reset(&self) -> std::io::Result<()> {
+        self.get_ref().0.set_zero_linger()
+    }
+}
+
+type Connection = BufReader<Box<dyn Stream>>;
+
+/// A certificate for 127.0.0.1 that nobody has signed, which is written to `pem`.
+pub fn certificate(pem: &Path) -> TlsAcceptor {
+    let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    std::fs::write(pem, certified.cert.pem()).expect("the certificate can be written");
+    let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
+    let config = config.with_no_client_auth().with_single_cert(vec![certified.cert.der().clone()], key);
+    TlsAcceptor::from(Arc::new(config.expect("a usable certificate")))
+}
+
+pub async fn serve(server: Arc<Server>, tls: Option<TlsAcceptor>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let port = listener.local_addr().expect("bound").port();
     let mut stdout = std::io::stdout().lock();
@@ -21,9 +57,14 @@ pub async fn serve(server: Arc<Server>) {
     let sessions = Arc::new(AtomicU32::new(0));
     loop {
         let (stream, _) = listener.accept().await.expect("connections");
-        let (server, sessions) = (Arc::clone(&server), Arc::clone(&sessions));
+        let (server, sessions, tls) = (Arc::clone(&server), Arc::clone(&sessions), tls.clone());
         tokio::spawn(async move {
-            let _ = converse(&server, stream, &sessions).await;
+            stream.set_nodelay(true)?;
+            let stream: Box<dyn Stream> = match tls {
+                Some(tls) => Box::new(tls.accept(stream).await?),
+                None => Box::new(stream),
+            };
+            converse(&server, BufReader::new(stream), &sessions).await
         });
     }
 }
@@ -35,7 +76,7 @@ struct Request {
     body: Vec<u8>,
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Request>> {
+async fn read(stream: &mut Connection) -> std::io::Result<Option<Request>> {
     let mut line = String::new();
     if stream.read_line(&mut line).await? == 0 {
         return Ok(None);
@@ -57,9 +98,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Reque
     Ok(Some(Request { verb, path, headers, body }))
 }
 
-async fn converse(server: &Arc<Server>, stream: TcpStream, sessions: &AtomicU32) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut stream = BufReader::new(stream);
+async fn converse(server: &Server, mut stream: Connection, sessions: &AtomicU32) -> std::io::Result<()> {
     while let Some(request) = read(&mut stream).await? {
         let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let method = match request.verb.as_str() {
@@ -91,7 +130,7 @@ fn plain(status: u16, body: &str) -> Step {
 /// Whether the connection can be used on.
 async fn answer(
     server: &Server,
-    stream: &mut BufReader<TcpStream>,
+    stream: &mut Connection,
     steps: Vec<Step>,
     request: &Value,
     session: Option<String>,
@@ -142,7 +181,7 @@ async fn answer(
             Step::Await(id) => server.answer_to(&id).await,
             Step::Hold {} => std::future::pending().await,
             Step::Reset {} => {
-                stream.get_ref().set_zero_linger()?;
+                stream.get_ref().reset()?;
                 return Ok(false);
             }
             other => panic!("not over HTTP: {other:?}"),
@@ -155,14 +194,14 @@ async fn answer(
     Ok(true)
 }
 
-async fn respond(stream: &mut BufReader<TcpStream>, status: u16, headers: &str, body: &str) -> std::io::Result<()> {
+async fn respond(stream: &mut Connection, status: u16, headers: &str, body: &str) -> std::io::Result<()> {
     let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
     stream.write_all(head.as_bytes()).await?;
     stream.write_all(body.as_bytes()).await?;
     stream.flush().await
 }
 
-async fn chunk(stream: &mut BufReader<TcpStream>, bytes: &[u8]) -> std::io::Result<()> {
+async fn chunk(stream: &mut Connection, bytes: &[u8]) -> std::io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }

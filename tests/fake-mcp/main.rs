@@ -1,7 +1,8 @@
 //! A scripted MCP server for tests: it does on the wire what real servers will not do to order.
 //!
 //! `fake-mcp stdio SCRIPT TRANSCRIPT` speaks on stdin and stdout, `fake-mcp http SCRIPT TRANSCRIPT` on a free port, which
-//! it prints. The script says what to do about each request, see [`script`]; the transcript gets a JSON line for
+//! it prints; `https` does so over TLS and
+//! writes its certificate to `ca.pem` beside the script. The script says what to do about each request, see [`script`]; the transcript gets a JSON line for
 //! everything received. `fake-mcp sleep` is a grandchild for tests of process groups: it ignores its stdin.
 
 use std::path::PathBuf;
@@ -24,11 +25,15 @@ async fn main() -> ExitCode {
             let server = Arc::new(script::Server::load(&PathBuf::from(script), &PathBuf::from(transcript)));
             match *transport {
                 "stdio" => stdio::serve(server).await,
-                "http" => http::serve(server).await,
+                "http" => http::serve(server, None).await,
+                "https" => {
+                    let pem = PathBuf::from(script).with_file_name("ca.pem");
+                    http::serve(server, Some(http::certificate(&pem))).await;
+                }
                 other => panic!("no such transport: {other}"),
             }
             ExitCode::SUCCESS
         }
-        other => panic!("usage: fake-mcp stdio|http SCRIPT TRANSCRIPT, not {other:?}"),
+        other => panic!("usage: fake-mcp stdio|http|https SCRIPT TRANSCRIPT, not {other:?}"),
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Bench, run};
+use crate::support::{Bench, finish, program, run};
 
 fn text(words: &str) -> Value {
     json!({"content": [{"type": "text", "text": words}]})
@@ -274,4 +274,32 @@ fn a_trace_has_both_directions_and_no_secret() {
     };
     assert_eq!(way(&lines[0]), ("sent".to_owned(), "initialize".to_owned()));
     assert_eq!(lines.iter().filter(|line| line["direction"] == "received").count(), 3);
+}
+
+#[test]
+fn a_certificate_of_ones_own_is_trusted_where_it_is_named() {
+    let bench = on_call(json!([{"sse": {}}, {"reply": text("over TLS")}]));
+    let server = bench.https();
+    let pem = bench.path("ca.pem").display().to_string();
+    run(&["-s", &server.url, "--ca-cert", &pem, "call", "plain"]).exits(0).prints("over TLS\n");
+    run(&["-s", &server.url, "call", "plain"]).exits(3).says("invalid peer certificate");
+    run(&["-s", &server.url, "--ca-cert", "/no/such.pem", "tools"])
+        .exits(2)
+        .says("cannot read the certificates in /no/such.pem");
+    let script = bench.path("script.json").display().to_string();
+    run(&["-s", &server.url, "--ca-cert", &script, "tools"]).exits(2).says("holds no PEM certificates");
+}
+
+#[test]
+fn proxies_of_the_environment_are_used() {
+    let bench = on_call(json!([{"reply": text("by proxy")}]));
+    let proxy = bench.http();
+    let mut command = program(&["-s", "http://bakery.invalid/mcp", "call", "plain"]);
+    command.env("http_proxy", proxy.url.trim_end_matches("/mcp"));
+    finish(command).exits(0).prints("by proxy\n");
+    let call = &bench.of("tools/call")[0]["headers"];
+    assert_eq!((&call[":path"], &call["host"]), (&json!("http://bakery.invalid/mcp"), &json!("bakery.invalid")));
+    let mut command = program(&["-s", &proxy.url, "call", "plain"]);
+    command.env("http_proxy", "http://127.0.0.1:1").env("no_proxy", "127.0.0.1");
+    finish(command).exits(0);
 }

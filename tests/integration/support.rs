@@ -49,15 +49,24 @@ impl Bench {
 
     /// Starts the scripted server over HTTP.
     pub fn http(&self) -> Running {
+        self.serve("http")
+    }
+
+    /// Starts it over TLS, with a certificate that nobody has signed in `ca.pem`.
+    pub fn https(&self) -> Running {
+        self.serve("https")
+    }
+
+    fn serve(&self, scheme: &str) -> Running {
         let mut child = Command::new(fake())
-            .args(["http".into(), self.path("script.json"), self.path("transcript.jsonl")])
+            .args([scheme.into(), self.path("script.json"), self.path("transcript.jsonl")])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the scripted server starts");
         let mut port = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut port).expect("a port");
-        Running { child, url: format!("http://127.0.0.1:{}/mcp", port.trim()) }
+        Running { child, url: format!("{scheme}://127.0.0.1:{}/mcp", port.trim()) }
     }
 
     /// What the scripted server received: method, headers, message, time.
