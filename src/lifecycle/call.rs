@@ -46,7 +46,7 @@ pub async fn call(
     let mut heard = Instant::now();
     let mut commands_open = true;
     loop {
-        let idle = idle_limit.map(|limit| heard + limit);
+        let idle = idle_limit.and_then(|limit| heard.checked_add(limit));
         let wake = [idle, deadline].into_iter().flatten().min();
         tokio::select! {
             // First, because a task's creation is told before its progress; what was said before a result is told then.

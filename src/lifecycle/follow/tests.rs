@@ -248,6 +248,31 @@ async fn a_task_whose_ttl_ran_out_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_newest_ttl_counts_and_no_clock_of_the_server_does() {
+    for (ttl, expected) in [
+        (json!(3_000), Ttl::Limited(Duration::from_secs(3))),
+        (json!(0), Ttl::Limited(Duration::ZERO)),
+        (Value::Null, Ttl::Unlimited),
+    ] {
+        let stamps = [json!("2001-01-01T00:00:00Z"), json!("2999-01-01T00:00:00Z")];
+        let lived = simply(1_000, move |method, _, nth| match (method, nth) {
+            ("tasks/result", _) => Some(Answer::Never),
+            (_, 1..=9) => {
+                let (created, updated) = (&stamps[nth % 2], &stamps[(nth + 1) % 2]);
+                Some(Answer::Result(json!({
+                    "taskId": "t", "status": "working", "ttl": ttl, "pollInterval": 1_000,
+                    "createdAt": created, "lastUpdatedAt": updated,
+                })))
+            }
+            _ => Some(Answer::Error(-32602, "expired")),
+        })
+        .await;
+        assert!(matches!(lived.ending, Ending::Lost { ttl, .. } if ttl == expected), "{:?}", lived.ending);
+        assert_eq!(lived.transcript.count("tasks/get"), 10, "neither stamps nor a ttl that is over end the watching");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_result_that_comes_just_after_the_task_was_forgotten_counts() {
     let lived = simply(1_000, |method, _, _| match method {
         "tasks/result" => Some(loaf().after(1_500)),

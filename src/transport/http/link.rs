@@ -13,6 +13,8 @@ use crate::rpc::{ConnectionError, Direction, Inbound, Message, RequestId};
 
 const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// A server that wants to be left alone for longer is asked again all the same.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 /// How many redirects are followed.
 const REDIRECTS: usize = 10;
 
@@ -317,5 +319,5 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 /// `Retry-After` in seconds; the form with a date is not read, as it takes two clocks that agree.
 pub(super) fn retry_after(response: &Response) -> Option<Duration> {
     let seconds = response.headers().get("retry-after")?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
 }
