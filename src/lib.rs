@@ -43,6 +43,7 @@ pub mod demo;
 pub mod lifecycle;
 pub mod model;
 pub mod present;
+pub mod record;
 pub mod rpc;
 pub mod session;
 pub mod transport;

@@ -1,0 +1,134 @@
+//! The record, on disk.
+
+use serde_json::json;
+
+use super::*;
+use crate::model::ToolResult;
+
+fn server() -> ServerNote {
+    ServerNote { name: "http://127.0.0.1:1/mcp".into(), cwd: None }
+}
+
+fn call(server: &ServerNote) -> NewCall<'_> {
+    NewCall { server, protocol: "2025-11-25", tool: "bake", arguments: Some("{\"n\":1.0}"), arguments_hash: "00" }
+}
+
+fn task(id: &str, status: &str) -> Task {
+    crate::session::read_task_for_tests(&json!({"taskId": id, "status": status, "statusMessage": "crust", "ttl": null}))
+}
+
+#[test]
+fn a_task_is_known_from_before_the_call_to_after_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    let row = record.sending(&call(&server())).unwrap();
+    // Killed here: the call was sent, its answer never seen.
+    let known = &Record::open(folder.path()).unwrap().all().unwrap()[0];
+    assert_eq!((known.row, &known.task, &known.status), (row, &None, &None));
+    record.created(row, &task("t-loaf", "working"), Some("s1")).unwrap();
+    record.seen(row, &task("t-loaf", "working")).unwrap();
+    record.seen(row, &task("t-loaf", "completed")).unwrap();
+    let result = ToolResult::read(RawJson::from_value(&json!({"content": [], "structuredContent": {"n": 1}})));
+    record.ended(row, &TaskStatus::Completed, &TaskOutcome::Result(result)).unwrap();
+    record.ended(row, &TaskStatus::Completed, &TaskOutcome::Nothing).unwrap();
+    let record = Record::open(folder.path()).unwrap();
+    let known = &record.find("t-lo").unwrap()[0];
+    assert_eq!(
+        (known.session.as_deref(), known.ttl, known.message.as_deref()),
+        (Some("s1"), Ttl::Unlimited, Some("crust"))
+    );
+    assert_eq!(known.arguments.as_deref(), Some("{\"n\":1.0}"));
+    let Some(TaskOutcome::Result(result)) = &known.outcome else { panic!("{known:?}") };
+    assert_eq!(result.structured, Some(json!({"n": 1})));
+    let kinds: Vec<String> = record.entries(Some(row)).unwrap().into_iter().map(|entry| entry.kind).collect();
+    assert_eq!(kinds, ["sent", "created", "status", "ended", "ended"]);
+}
+
+#[test]
+fn errors_and_losses_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    let row = record.sending(&call(&server())).unwrap();
+    let error = RpcError { code: -32050, message: "burnt".into(), data: Some(RawJson::from_value(&json!([1]))) };
+    record.ended(row, &TaskStatus::Failed, &TaskOutcome::Error(error.clone())).unwrap();
+    record.lost(row, "expired").unwrap();
+    let known = &record.all().unwrap()[0];
+    assert!(matches!(&known.outcome, Some(TaskOutcome::Error(kept)) if *kept == error));
+    assert_eq!(known.lost.as_deref(), Some("expired"));
+}
+
+#[test]
+fn prefixes_are_taken_to_the_letter() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    for id in ["abcd-1", "abcd-2", "ab%d", "ABCD"] {
+        let row = record.sending(&call(&server())).unwrap();
+        record.created(row, &task(id, "working"), None).unwrap();
+    }
+    assert_eq!(record.find("abcd").unwrap().len(), 2);
+    assert_eq!(record.find("ab%").unwrap().len(), 1);
+    assert_eq!(record.find("").unwrap().len(), 4);
+}
+
+#[test]
+fn only_what_is_over_is_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    for (id, status) in [("t-1", "working"), ("t-2", "completed"), ("t-3", "input_required"), ("t-4", "failed")] {
+        let row = record.sending(&call(&server())).unwrap();
+        record.created(row, &task(id, status), None).unwrap();
+    }
+    assert_eq!(record.prune(Keep::default()).unwrap(), 0);
+    assert_eq!(record.prune(Keep { rows: 0, ..Keep::default() }).unwrap(), 2);
+    let left: Vec<String> =
+        record.all().unwrap().iter().filter_map(|known| known.task.as_ref().map(ToString::to_string)).collect();
+    assert_eq!(left, ["t-3", "t-1"]);
+    assert_eq!(record.entries(None).unwrap().len(), 4, "the trail goes with its task");
+}
+
+#[test]
+#[cfg(unix)]
+fn it_is_the_users_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("a/b");
+    let mut record = Record::open(&state).unwrap();
+    record.sending(&call(&server())).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&state), 0o700);
+    for entry in std::fs::read_dir(&state).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn many_write_at_once_and_none_is_turned_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let writers: Vec<_> = (0..24)
+        .map(|writer| {
+            let folder = folder.path().to_owned();
+            std::thread::spawn(move || {
+                let mut record = Record::open(&folder).unwrap();
+                for nth in 0..10 {
+                    let row = record.sending(&call(&server())).unwrap();
+                    record.created(row, &task(&format!("t-{writer}-{nth}"), "working"), None).unwrap();
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    assert_eq!(Record::open(folder.path()).unwrap().all().unwrap().len(), 240);
+}
+
+#[test]
+fn a_record_of_a_newer_program_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Record::open(folder.path()).unwrap());
+    let connection = Connection::open(folder.path().join(FILE)).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    let error = Record::open(folder.path()).unwrap_err();
+    assert!(matches!(error, RecordError::Newer { found: 99, .. }), "{error}");
+}
