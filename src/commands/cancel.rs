@@ -72,7 +72,7 @@ fn show(context: &Context, task: &Task, refusal: Option<&SessionError>) -> Exit 
             match printer.output() {
                 Output::Text => printer.data(&format!("task {id} is cancelled")),
                 Output::Json => printer.raw_json(&task.raw),
-                Output::Jsonl => printer.data(&json!({"event": "cancelled", "taskId": id.as_str()}).to_string()),
+                Output::Jsonl => printer.json_line(&json!({"event": "cancelled", "taskId": id.as_str()})),
             }
             Exit::Done
         }

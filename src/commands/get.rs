@@ -20,7 +20,7 @@ fn show(context: &Context, task: &Task) {
     let printer = &context.printer;
     match printer.output() {
         Output::Json => printer.raw_json(&task.raw),
-        Output::Jsonl => printer.data(task.raw.text()),
+        Output::Jsonl => printer.json_line(&task.raw.value()),
         Output::Text => {
             let mut lines = vec![format!("task     {}", task.id), format!("status   {}", task.status)];
             let mut field = |name: &str, value: Option<&str>| {

@@ -21,7 +21,7 @@ pub async fn run(context: &Context) -> anyhow::Result<Exit> {
     let printer = &context.printer;
     match printer.output() {
         Output::Json => printer.json(&tasks.iter().map(|task| task.raw.value()).collect()),
-        Output::Jsonl => tasks.iter().for_each(|task| printer.data(task.raw.text())),
+        Output::Jsonl => tasks.iter().for_each(|task| printer.json_line(&task.raw.value())),
         Output::Text if tasks.is_empty() => printer.note("the server lists no tasks"),
         Output::Text => {
             let rows = tasks.iter().map(|task| {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::model::{Task, TaskId};
+use crate::model::{Task, TaskId, text};
 use crate::present::{Printer, Progress};
 use crate::transport::Keeper;
 
@@ -58,10 +58,12 @@ impl Context {
         self.server.as_ref().is_some_and(|(_, target)| target.is_child())
     }
 
-    /// A command line that does `what` to a task of this server.
+    /// A command line that does `what` to a task of this server; escaped.
     pub fn command_for(&self, what: &str, id: &TaskId) -> String {
         let server =
             self.server.as_ref().map_or_else(String::new, |(name, _)| format!("-s {} ", shell_words::quote(name)));
-        format!("mcp-task {server}{what} {}", shell_words::quote(id.as_str()))
+        let command = format!("mcp-task {server}{what} {}", shell_words::quote(id.as_str()));
+        // An id with control characters cannot be typed anyhow.
+        text::line(&command).into_owned()
     }
 }

@@ -78,7 +78,7 @@ fn show_all(context: &Context, tools: &[Tool]) {
     let printer = &context.printer;
     match printer.output() {
         Output::Json => printer.json(&Value::Array(tools.iter().map(|tool| tool.raw.value()).collect())),
-        Output::Jsonl => tools.iter().for_each(|tool| printer.data(tool.raw.text())),
+        Output::Jsonl => tools.iter().for_each(|tool| printer.json_line(&tool.raw.value())),
         Output::Text if tools.is_empty() => printer.note("the server has no tools"),
         Output::Text => {
             let rows = tools.iter().map(|tool| {
@@ -95,7 +95,7 @@ fn show_one(context: &Context, tool: &Tool) {
     let printer = &context.printer;
     match printer.output() {
         Output::Json => return printer.raw_json(&tool.raw),
-        Output::Jsonl => return printer.data(tool.raw.text()),
+        Output::Jsonl => return printer.json_line(&tool.raw.value()),
         Output::Text => {}
     }
     let schema = Schema::new(&tool.input_schema);

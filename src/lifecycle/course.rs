@@ -127,6 +127,12 @@ impl Course {
         self.ending.take()
     }
 
+    /// Whether the outcome is there and a last poll shall say how the task ended. A poll that was asked before the outcome
+    /// came cannot know.
+    pub(super) fn is_confirming(&self) -> bool {
+        self.outcome.is_some()
+    }
+
     /// Whether a poll is due.
     pub(super) fn poll_is_due(&self, now: Instant) -> bool {
         self.ended.is_none() && self.gone.is_none() && now >= self.next_poll

@@ -125,6 +125,9 @@ pub async fn follow(
             result = wait_held(&mut held) => {
                 held = None;
                 course.result(result, Instant::now());
+                if course.is_confirming() {
+                    poll = None;
+                }
             }
             reply = wait(&mut poll) => {
                 poll = None;

@@ -45,7 +45,7 @@ impl Reporter for Jsonl {
                 json!({"event": "cancelRefused", "taskId": id.as_str(), "message": reason})
             }
         };
-        self.printer.data(&line.to_string());
+        self.printer.json_line(&line);
     }
 }
 

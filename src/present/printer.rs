@@ -145,6 +145,12 @@ impl Printer {
         }
     }
 
+    /// Writes JSON on one line, as `-o jsonl` wants it.
+    pub fn json_line(&self, value: &Value) {
+        let line = value.to_string();
+        if self.0.stdout_is_terminal { self.data(&text::line(&line)) } else { self.data(&line) }
+    }
+
     /// Writes a JSON document of the server: to the letter for a program, indented for a person. Either way no digit
     /// changes.
     pub fn raw_json(&self, raw: &RawJson) {

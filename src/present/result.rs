@@ -23,7 +23,7 @@ pub fn show(printer: &Printer, result: &ToolResult, save: Option<&Path>) -> anyh
         Output::Json => printer.raw_json(&result.raw),
         Output::Jsonl => {
             let line = json!({"event": "result", "result": result.raw.value()});
-            printer.data(&line.to_string());
+            printer.json_line(&line);
         }
         Output::Text => {
             for block in blocks(result, &saved) {

@@ -67,7 +67,7 @@ impl Trouble {
                 if let Some(object) = line.as_object_mut() {
                     object.shift_insert(0, "event".to_owned(), json!("error"));
                 }
-                printer.data(&line.to_string());
+                printer.json_line(&line);
             }
         }
         printer.error(&self.message);

@@ -382,6 +382,18 @@ async fn a_cancellation_by_somebody_else_is_told_from_a_result() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_poll_from_before_the_outcome_does_not_say_how_the_task_ended() {
+    let lived = simply(1_900, |method, _, nth| match (method, nth) {
+        ("tasks/result", _) => Some(Answer::Result(json!({"_meta": {}})).after(2_000)),
+        (_, 1) => Some(Answer::Result(sight("working", 1_900)).after(300)),
+        _ => is("cancelled"),
+    })
+    .await;
+    assert!(matches!(lived.ending, Ending::Cancelled { .. }), "{:?}", lived.ending);
+    assert_eq!(lived.transcript.times("tasks/get"), [1_900, 2_000]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_notification_wakes_the_poll() {
     let notice = ("notifications/tasks/status", sight("completed", 60_000));
     let lived = simply(60_000, move |method, _, nth| match (method, nth) {
