@@ -58,6 +58,12 @@ pub struct Global {
     /// Write every message of both directions to a file, one JSON object a line, secrets masked
     #[arg(long, global = true, env = "MCP_TASK_TRACE", value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// The folder of the record of tasks
+    #[arg(long, global = true, env = "MCP_TASK_STATE_DIR", value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Record a hash of the arguments, not the arguments
+    #[arg(long, global = true, env = "MCP_TASK_NO_RECORD_ARGS")]
+    pub no_record_args: bool,
     /// How long starting a server and the handshake may take; 0: for ever
     #[arg(long, global = true, env = "MCP_TASK_START_TIMEOUT", value_name = "DURATION", default_value = "180s", value_parser = duration::parse)]
     pub start_timeout: Duration,
@@ -76,22 +82,31 @@ pub enum Action {
     Call(Box<Call>),
     /// Attach to a task until it ends, then print its result
     Watch {
-        /// The task
-        id: String,
+        #[command(flatten)]
+        task: TaskArgument,
         #[command(flatten)]
         wait: Wait,
     },
-    /// List the server's tasks
-    List,
+    /// List the known tasks, and those that the server lists where one is named
+    List {
+        /// Those that have not ended alone
+        #[arg(long)]
+        live: bool,
+    },
+    /// Show the recorded life of one or all tasks
+    Log {
+        #[command(flatten)]
+        task: TaskArgument,
+    },
     /// Show how a task stands
     Get {
-        /// The task
-        id: String,
+        #[command(flatten)]
+        task: TaskArgument,
     },
     /// Print a task's result, waiting for it
     Result {
-        /// The task
-        id: String,
+        #[command(flatten)]
+        task: TaskArgument,
         /// Do not wait for a task that has not ended
         #[arg(long)]
         no_wait: bool,
@@ -100,9 +115,12 @@ pub enum Action {
     },
     /// Ask for tasks to be cancelled and say what became of them
     Cancel {
-        /// The tasks
-        #[arg(required = true, value_name = "ID")]
+        /// The tasks, by their ids or beginnings of them
+        #[arg(value_name = "ID", required_unless_present = "last")]
         ids: Vec<String>,
+        /// The newest task
+        #[arg(long, conflicts_with = "ids")]
+        last: bool,
     },
     /// List the server's tools, or show one in full with an example call
     Tools {
@@ -112,6 +130,17 @@ pub enum Action {
     /// Serve the demo tools over stdio
     #[command(hide = true)]
     DemoServer,
+}
+
+/// Which task.
+#[derive(Debug, Args)]
+pub struct TaskArgument {
+    /// The task, by its id or the beginning of it (4 characters at least)
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    /// The newest task
+    #[arg(long, conflicts_with = "id")]
+    pub last: bool,
 }
 
 /// `call`.

@@ -5,10 +5,12 @@ use std::sync::Mutex;
 
 use clap::Parser;
 
+use crate::commands::list::ListOptions;
 use crate::commands::{self, Context, Interrupts, troubles};
 use crate::demo;
 use crate::present::{Exit, Output, Printer, Trouble};
 use crate::transport::Keeper;
+use crate::transport::http::SharedSession;
 
 mod args;
 mod settings;
@@ -49,12 +51,13 @@ async fn run(app: App) -> Exit {
     let printer = Printer::new(app.global.voice());
     let keeper = Keeper::default();
     let exit = match prepare(&app, printer.clone(), keeper.clone()) {
-        Ok(context) => {
+        Ok(mut context) => {
+            let interrupts = context.interrupts.clone();
             let exit = tokio::select! {
-                outcome = perform(&context, app.action) => {
+                outcome = perform(&mut context, app.action) => {
                     outcome.unwrap_or_else(|error| troubles::of_error(&context, &error).show(&printer))
                 }
-                () = context.interrupts.last() => {
+                () = interrupts.last() => {
                     keeper.kill();
                     interrupted(&context)
                 }
@@ -62,7 +65,8 @@ async fn run(app: App) -> Exit {
             // No child outlives us, however we leave.
             tokio::select! {
                 () = keeper.drain() => {}
-                () = second(&context) => keeper.kill(),
+                // An interrupt more ends even the shutdown.
+                () = interrupts.last() => keeper.kill(),
             }
             exit
         }
@@ -71,11 +75,6 @@ async fn run(app: App) -> Exit {
     printer.finish();
     // A reader of stdout that has left had enough: that is not a failure of ours.
     if printer.stdout_is_closed() && matches!(exit, Exit::Unexpected) { Exit::Done } else { exit }
-}
-
-/// Waits for an interrupt that ends even the shutdown.
-async fn second(context: &Context) {
-    context.interrupts.last().await;
 }
 
 fn interrupted(context: &Context) -> Exit {
@@ -98,23 +97,44 @@ fn prepare(app: &App, printer: Printer, keeper: Keeper) -> Result<Context, Box<T
         .map_err(|error| Trouble::new("unexpected", Exit::Unexpected, format!("cannot listen for Ctrl-C: {error}")))?;
     let progress = app.global.progress(printer.output() == Output::Jsonl);
     let connection = app.global.connection();
-    Ok(Context { printer, keeper, interrupts, server, connection, progress, current_task: Mutex::default() })
+    let state_dir = app.global.state_dir().map_err(usage)?;
+    Ok(Context {
+        printer,
+        keeper,
+        interrupts,
+        server,
+        connection,
+        progress,
+        state_dir,
+        record_arguments: !app.global.no_record_args,
+        http_session: SharedSession::default(),
+        old_protocol: None,
+        current_task: Mutex::default(),
+    })
 }
 
-async fn perform(context: &Context, action: Action) -> anyhow::Result<Exit> {
+async fn perform(context: &mut Context, action: Action) -> anyhow::Result<Exit> {
     match action {
         Action::Call(call) => commands::call::run(context, call.options().await?).await,
         Action::Tools { name } => commands::tools::run(context, name.as_deref()).await,
-        Action::Get { id } => commands::get::run(context, &settings::id(&id)).await,
-        Action::Result { id, no_wait, wait } => {
-            commands::result::run(context, &settings::id(&id), !no_wait, &wait.options()).await
+        Action::Get { task } => {
+            let found = task.find(context)?;
+            commands::get::run(context, &found).await
         }
-        Action::Watch { id, wait } => commands::watch::run(context, &settings::id(&id), &wait.options()).await,
-        Action::List => commands::list::run(context).await,
-        Action::Cancel { ids } => {
-            let ids: Vec<_> = ids.iter().map(|id| settings::id(id)).collect();
-            commands::cancel::run(context, &ids).await
+        Action::Result { task, no_wait, wait } => {
+            let found = task.find(context)?;
+            commands::result::run(context, &found, !no_wait, &wait.options()).await
         }
+        Action::Watch { task, wait } => {
+            let found = task.find(context)?;
+            commands::watch::run(context, &found, &wait.options()).await
+        }
+        Action::List { live } => commands::list::run(context, ListOptions { live }).await,
+        Action::Log { task } => {
+            let found = if task.is_named() { Some(task.find(context)?) } else { None };
+            commands::log::run(context, found.as_ref())
+        }
+        Action::Cancel { ids, last } => commands::cancel::run(context, &ids, last).await,
         Action::DemoServer => Ok(Exit::Unexpected),
     }
 }

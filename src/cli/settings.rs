@@ -1,15 +1,19 @@
 //! From the words of the command line to the plain settings that commands take.
 
 use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::{Call, Global, OutputFormat, ProgressFormat, Wait};
+use etcetera::BaseStrategy;
+
+use super::args::{Call, Global, OutputFormat, ProgressFormat, TaskArgument, Wait};
 use crate::arguments::{self, Item};
 use crate::commands::call::CallOptions;
+use crate::commands::lookup::{self, Found};
 use crate::commands::server::TargetError;
 use crate::commands::troubles::UsageError;
-use crate::commands::{ConnectionSettings, ServerTarget, WaitOptions};
-use crate::model::{Secret, TaskId, duration};
+use crate::commands::{ConnectionSettings, Context, ServerTarget, WaitOptions};
+use crate::model::{Secret, duration};
 use crate::present::printer::Voice;
 use crate::present::{Output, Progress};
 use crate::session::TaskWish;
@@ -41,6 +45,17 @@ impl Global {
         }
     }
 
+    /// Where the platform keeps what a program remembers, unless the user says otherwise.
+    pub(super) fn state_dir(&self) -> Result<PathBuf, String> {
+        if let Some(folder) = &self.state_dir {
+            return Ok(folder.clone());
+        }
+        let strategy = etcetera::choose_base_strategy()
+            .map_err(|error| format!("there is no home folder: {error}; --state-dir names another"))?;
+        let folder = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
+        Ok(folder.join("mcp-task"))
+    }
+
     pub(super) fn connection(&self) -> ConnectionSettings {
         let headers = self.header.iter().map(|(name, value)| (name.clone(), Secret::new(value))).collect();
         ConnectionSettings {
@@ -54,6 +69,16 @@ impl Global {
             request_limit: limit(self.request_timeout),
             trace: self.trace.clone(),
         }
+    }
+}
+
+impl TaskArgument {
+    pub(super) fn is_named(&self) -> bool {
+        self.last || self.id.is_some()
+    }
+
+    pub(super) fn find(&self, context: &mut Context) -> anyhow::Result<Found> {
+        lookup::find(context, self.id.as_deref(), self.last)
     }
 }
 
@@ -114,11 +139,6 @@ async fn read_input(input: &str) -> anyhow::Result<String> {
 /// Zero is no limit.
 fn limit(duration: Duration) -> Option<Duration> {
     (!duration.is_zero()).then_some(duration)
-}
-
-/// A task's id as typed.
-pub(super) fn id(typed: &str) -> TaskId {
-    TaskId::new(typed)
 }
 
 /// `K=V`.

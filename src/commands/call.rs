@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::follow::{self, WaitOptions, Watch};
+use super::recorder::{Recorded, Recorder};
 use super::troubles::{LostCall, SilentCall, UsageError};
 use super::{Context, server, tools};
 use crate::arguments::{self, Item, Schema};
@@ -56,17 +57,23 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
     let session = server::connect(context).await?;
     let request = prepare(context, &session, &options).await?;
     let name = text::line(&options.tool).into_owned();
+    let recorder = Recorder::of_call(context, &session.profile().version, &request);
+    if request.mode == CallMode::Task {
+        recorder.sending();
+    }
     let mut watch = Watch {
         subscription: session.subscribe(),
-        reporter: reporter(&context.printer, context.progress),
+        reporter: Box::new(Recorded(recorder.clone(), reporter(&context.printer, context.progress))),
+        recorder: recorder.clone(),
         commands: context.interrupts.hand_to_follower(options.wait.on_interrupt(context)),
     };
-    let Watch { subscription, reporter, commands } = &mut watch;
+    let Watch { subscription, reporter, commands, .. } = &mut watch;
     let ending =
         call(&session, &request, subscription, options.idle_limit, deadline, reporter.as_mut(), commands).await;
     let task = match ending {
         CallEnding::Task(task) => task,
         CallEnding::Result(result) => {
+            recorder.forget();
             drop(watch);
             let exit = follow::show_result(context, &result, false, &options.wait)?;
             session.close(false).await;
@@ -80,12 +87,19 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
                 format!("`{name}` has not answered within {limit}; the server was told that nobody waits any more");
             return Ok(Trouble::new("timeout", Exit::StillRunning, message).show(&context.printer));
         }
-        CallEnding::Silent(limit) => return Err(SilentCall { tool: name, limit }.into()),
+        CallEnding::Silent(limit) => {
+            recorder.answer_lost("the server stayed silent");
+            return Err(SilentCall { tool: name, limit }.into());
+        }
         CallEnding::Failed(error) if may_have_started(&error) => {
+            recorder.answer_lost(&error.to_string());
             let candidates = candidates(&session).await;
             return Err(LostCall { tool: name, source: error, candidates }.into());
         }
-        CallEnding::Failed(error) => return Err(anyhow::Error::new(error).context(format!("cannot call `{name}`"))),
+        CallEnding::Failed(error) => {
+            recorder.forget();
+            return Err(anyhow::Error::new(error).context(format!("cannot call `{name}`")));
+        }
     };
     if options.detach {
         drop(watch);

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Context, server};
+use super::lookup::{self, Found};
+use super::recorder::Recorder;
+use super::{Context, server, troubles};
 use crate::lifecycle::Pace;
 use crate::model::{Task, TaskId, TaskStatus};
 use crate::present::{Exit, Output, Trouble};
@@ -16,38 +18,59 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Runs the command. The exit number is the first that is not "done".
 ///
 /// # Errors
-/// Where the server cannot be asked at all.
-pub async fn run(context: &Context, ids: &[TaskId]) -> anyhow::Result<Exit> {
-    let session = server::connect(context).await?;
+/// Where a server cannot be asked at all.
+pub async fn run(context: &mut Context, typed: &[String], last: bool) -> anyhow::Result<Exit> {
+    let named = (context.server.clone(), context.http_session.clone(), context.old_protocol.clone());
+    let wanted: Vec<Option<&str>> = if last { vec![None] } else { typed.iter().map(|id| Some(id.as_str())).collect() };
     let mut exit = Exit::Done;
-    for id in ids {
-        let one = cancel(context, &session, id).await?;
+    for typed in wanted {
+        (context.server, context.http_session, context.old_protocol) = named.clone();
+        // One that fails does not keep the others from being asked.
+        let one = match lookup::find(context, typed, last) {
+            Ok(found) => cancel(context, &found).await,
+            Err(error) => Err(error),
+        };
+        let one = one.unwrap_or_else(|error| troubles::of_error(context, &error).show(&context.printer));
         if exit == Exit::Done {
             exit = one;
         }
     }
-    session.close(true).await;
     Ok(exit)
 }
 
-async fn cancel(context: &Context, session: &Session, id: &TaskId) -> anyhow::Result<Exit> {
+async fn cancel(context: &Context, found: &Found) -> anyhow::Result<Exit> {
+    let id = &found.id;
+    let recorder = Recorder::of_known(context, found.known.as_ref().map(|known| known.row));
+    if let Err(error) = found.can_be_asked(context) {
+        recorder.lost(&error.to_string());
+        return Err(error.into());
+    }
+    let session = server::connect(context).await?;
     let refusal = match session.cancel(id).await {
         Ok(_) => None,
         Err(error) if error.rpc().is_some() => Some(error),
         Err(error) => return Err(error.into()),
     };
     // Whatever the answer was, the task itself says what became of it.
-    match settled(session, id).await {
-        Ok(task) => Ok(show(context, &task, refusal.as_ref())),
+    let exit = match settled(&session, id).await {
+        Ok(task) => {
+            recorder.seen(&task);
+            show(context, &task, refusal.as_ref())
+        }
         Err(error) => match refusal {
-            Some(refusal) => Err(refusal.into()),
+            Some(refusal) => {
+                recorder.refused(&refusal, session.renewals() > 0);
+                return Err(refusal.into());
+            }
             None if error.rpc().is_some() => {
                 context.printer.note(&format!("task {id} was asked to stop; the server no longer shows it"));
-                Ok(Exit::Done)
+                Exit::Done
             }
-            None => Err(error.into()),
+            None => return Err(error.into()),
         },
-    }
+    };
+    session.close(true).await;
+    Ok(exit)
 }
 
 /// The task once it has ended, or as it stands when patience is over.

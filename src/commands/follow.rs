@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::recorder::Recorder;
 use super::{Context, troubles};
 use crate::lifecycle::{Command, Ending, FollowOptions, Reporter, follow};
 use crate::model::{Task, TaskOutcome, TaskStatus, ToolResult};
@@ -41,6 +42,7 @@ pub(super) struct Watch {
     pub(super) subscription: Subscription,
     pub(super) reporter: Box<dyn Reporter>,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    pub(super) recorder: Recorder,
 }
 
 /// Follows `task` and shows what it came to. Whether the task may still live is the second value.
@@ -54,8 +56,9 @@ pub(super) async fn to_the_end(
 ) -> anyhow::Result<(Exit, bool)> {
     context.now_following(&task);
     let follow_options = FollowOptions { least_pause: options.least_pause, deadline };
-    let Watch { subscription, reporter, commands } = &mut watch;
+    let Watch { subscription, reporter, commands, recorder } = &mut watch;
     let (ending, task) = follow(session, task, subscription, &follow_options, reporter.as_mut(), commands).await;
+    recorder.ended(&ending, &task);
     drop(watch);
     show(context, ending, &task, options)
 }

@@ -1,16 +1,32 @@
 //! `mcp-task get ID`: how a task stands now.
 
+use super::lookup::Found;
+use super::recorder::Recorder;
+use super::troubles::TaskRefused;
 use super::{Context, server};
-use crate::model::{Task, TaskId, Ttl, duration, text};
+use crate::model::{Task, Ttl, duration, text};
 use crate::present::{Exit, Output};
 
 /// Runs the command.
 ///
 /// # Errors
 /// Where the server does not know the task or cannot be asked.
-pub async fn run(context: &Context, id: &TaskId) -> anyhow::Result<Exit> {
+pub async fn run(context: &Context, found: &Found) -> anyhow::Result<Exit> {
+    let recorder = Recorder::of_known(context, found.known.as_ref().map(|known| known.row));
+    if let Err(error) = found.can_be_asked(context) {
+        recorder.lost(&error.to_string());
+        return Err(error.into());
+    }
     let session = server::connect(context).await?;
-    let task = session.task(id).await?;
+    let task = match session.task(&found.id).await {
+        Ok(task) => task,
+        Err(error) => {
+            let renewed = session.renewals() > 0;
+            recorder.refused(&error, renewed);
+            return Err(TaskRefused { id: found.id.clone(), renewed, source: error }.into());
+        }
+    };
+    recorder.seen(&task);
     show(context, &task);
     session.close(!task.status.is_terminal()).await;
     Ok(Exit::Done)

@@ -1,42 +1,150 @@
-//! `mcp-task list`: the tasks that the server lists.
+//! `mcp-task list`: the recorded tasks, and those that the server lists where one is named.
 
-use super::troubles::UsageError;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use super::{Context, get, server};
-use crate::model::text;
+use crate::model::{Task, TaskStatus, duration, text};
 use crate::present::{Exit, Output, table};
+use crate::record::{Known, Record};
+
+/// Which tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ListOptions {
+    /// Those that have not ended alone.
+    pub live: bool,
+}
+
+/// One line of the list.
+struct Line {
+    known: Option<Known>,
+    task: Option<Task>,
+}
 
 /// Runs the command.
 ///
 /// # Errors
-/// Where the server has no list or cannot be asked.
-pub async fn run(context: &Context) -> anyhow::Result<Exit> {
-    let session = server::connect(context).await?;
-    let Some(tasks) = session.tasks().await? else {
-        return Err(UsageError::hinting(
-            "this server keeps no list of tasks",
-            "a task can still be seen by its id: mcp-task get ID",
-        )
-        .into());
-    };
-    let printer = &context.printer;
-    match printer.output() {
-        Output::Json => printer.json(&tasks.iter().map(|task| task.raw.value()).collect()),
-        Output::Jsonl => tasks.iter().for_each(|task| printer.json_line(&task.raw.value())),
-        Output::Text if tasks.is_empty() => printer.note("the server lists no tasks"),
-        Output::Text => {
-            let rows = tasks.iter().map(|task| {
-                let message = task.status_message.as_deref().unwrap_or_default();
-                vec![
-                    task.id.to_string(),
-                    task.status.to_string(),
-                    get::ttl(task.ttl),
-                    task.created_at.clone().unwrap_or_default(),
-                    text::truncate(&text::line(message), 60).into_owned(),
-                ]
-            });
-            printer.data(&table::table(&["TASK", "STATUS", "TTL", "CREATED", "MESSAGE"], rows));
+/// Where the record cannot be read or the named server cannot be asked.
+pub async fn run(context: &Context, options: ListOptions) -> anyhow::Result<Exit> {
+    let mut record = Record::open(&context.state_dir)?;
+    let here = |known: &Known| context.server.as_ref().is_none_or(|(name, _)| known.server.name == *name);
+    let mut lines: Vec<Line> =
+        record.all()?.into_iter().filter(here).map(|known| Line { known: Some(known), task: None }).collect();
+    // A server that would be started for this has no tasks yet.
+    if context.server.is_some() && !context.server_is_child() {
+        for task in listed(context).await? {
+            let same =
+                |line: &&mut Line| line.known.as_ref().is_some_and(|known| known.task.as_ref() == Some(&task.id));
+            match lines.iter_mut().find(same) {
+                Some(line) => {
+                    if let Some(known) = &line.known {
+                        record.seen(known.row, &task)?;
+                    }
+                    line.task = Some(task);
+                }
+                None => lines.push(Line { known: None, task: Some(task) }),
+            }
         }
     }
-    session.close(tasks.iter().any(|task| !task.status.is_terminal())).await;
+    lines.retain(|line| !options.live || line.is_live());
+    show(context, &lines);
     Ok(Exit::Done)
+}
+
+/// What the server lists; nothing where it has no list.
+async fn listed(context: &Context) -> anyhow::Result<Vec<Task>> {
+    let session = server::connect(context).await?;
+    let tasks = session.tasks().await?.unwrap_or_default();
+    session.close(tasks.iter().any(|task| !task.status.is_terminal())).await;
+    Ok(tasks)
+}
+
+impl Line {
+    fn status(&self) -> Option<&TaskStatus> {
+        self.task.as_ref().map(|task| &task.status).or_else(|| self.known.as_ref()?.status.as_ref())
+    }
+
+    fn is_live(&self) -> bool {
+        let is_lost = self.task.is_none() && self.known.as_ref().is_some_and(|known| known.lost.is_some());
+        !is_lost && self.status().is_some_and(|status| !status.is_terminal())
+    }
+
+    /// For people.
+    fn state(&self) -> String {
+        let lost = self.task.is_none().then_some(self.known.as_ref()).flatten().and_then(|known| known.lost.as_ref());
+        match (self.status(), lost) {
+            (_, Some(_)) => "lost".to_owned(),
+            (Some(status), None) => status.to_string(),
+            (None, None) => "sent, answer never seen".to_owned(),
+        }
+    }
+
+    fn id(&self) -> Option<&str> {
+        let known = || self.known.as_ref()?.task.as_ref();
+        self.task.as_ref().map(|task| &task.id).or_else(known).map(|id| id.as_str())
+    }
+
+    fn message(&self) -> &str {
+        let task = self.task.as_ref().and_then(|task| task.status_message.as_deref());
+        let known = || self.known.as_ref().and_then(|known| known.lost.as_deref().or(known.message.as_deref()));
+        task.or_else(known).unwrap_or_default()
+    }
+
+    fn to_json(&self, context: &Context) -> Value {
+        let known = self.known.as_ref();
+        let named = context.server.as_ref().map(|(name, _)| name.as_str());
+        json!({
+            "taskId": self.id(),
+            "server": known.map(|known| known.server.name.as_str()).or(named),
+            "tool": known.map(|known| known.tool.as_str()),
+            "status": self.status().map(TaskStatus::as_str),
+            "statusMessage": self.message(),
+            "sentAt": known.map(|known| stamp(known.sent_at)),
+            "seenAt": known.map(|known| stamp(known.seen_at)),
+            "lost": known.is_some_and(|known| known.lost.is_some()) && self.task.is_none(),
+            "hasResult": known.is_some_and(|known| known.outcome.is_some()),
+            "task": self.task.as_ref().map(|task| task.raw.value()),
+        })
+    }
+}
+
+fn show(context: &Context, lines: &[Line]) {
+    let printer = &context.printer;
+    match printer.output() {
+        Output::Json => printer.json(&lines.iter().map(|line| line.to_json(context)).collect()),
+        Output::Jsonl => lines.iter().for_each(|line| printer.json_line(&line.to_json(context))),
+        Output::Text if lines.is_empty() => printer.note("no tasks are known"),
+        Output::Text => {
+            let now = jiff::Timestamp::now().as_millisecond();
+            let rows = lines.iter().map(|line| {
+                let known = line.known.as_ref();
+                let age = known.map_or_else(String::new, |known| age(now, known.sent_at));
+                let ttl = line.task.as_ref().map(|task| task.ttl).or_else(|| known.map(|known| known.ttl));
+                let server = known.map(|known| known.server.name.clone()).unwrap_or_default();
+                vec![
+                    line.id().unwrap_or("-").to_owned(),
+                    known.map(|known| known.tool.clone()).unwrap_or_default(),
+                    line.state(),
+                    age,
+                    ttl.map(get::ttl).unwrap_or_default(),
+                    text::truncate(&text::line(&server), 40).into_owned(),
+                    text::truncate(&text::line(line.message()), 50).into_owned(),
+                ]
+            });
+            printer.data(&table::table(&["TASK", "TOOL", "STATUS", "SENT", "TTL", "SERVER", "MESSAGE"], rows));
+        }
+    }
+}
+
+/// `3m 05s ago`, by our own clock at both ends.
+fn age(now: i64, then: i64) -> String {
+    let millis = u64::try_from(now.saturating_sub(then)).unwrap_or(0);
+    format!("{} ago", duration::human(Duration::from_millis(millis)))
+}
+
+/// A moment as RFC 3339, to the second.
+pub(super) fn stamp(millis: i64) -> String {
+    jiff::Timestamp::from_millisecond(millis)
+        .map_or_else(|_| String::new(), |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }

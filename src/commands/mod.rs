@@ -1,16 +1,22 @@
 //! What the program does, one file per command. They take plain settings, never clap's, and return how to leave.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use crate::model::{Task, TaskId, text};
 use crate::present::{Printer, Progress};
+use crate::record::ServerNote;
 use crate::transport::Keeper;
+use crate::transport::http::SharedSession;
 
 pub mod call;
 pub mod cancel;
 pub mod get;
 pub mod interrupt;
 pub mod list;
+pub mod log;
+pub mod lookup;
+pub mod recorder;
 pub mod result;
 pub mod server;
 pub mod tools;
@@ -39,6 +45,14 @@ pub struct Context {
     pub connection: ConnectionSettings,
     /// How progress is shown.
     pub progress: Progress,
+    /// Where the record of tasks is.
+    pub state_dir: PathBuf,
+    /// Whether arguments are recorded, not their hash alone.
+    pub record_arguments: bool,
+    /// The HTTP session, old or new.
+    pub http_session: SharedSession,
+    /// The protocol version of the old session, where there is one to go back to.
+    pub old_protocol: Option<String>,
     /// The task that is followed right now.
     pub current_task: Mutex<Option<TaskId>>,
 }
@@ -53,17 +67,33 @@ impl Context {
         self.current_task.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How to reach the server again, without any secret.
+    fn server_note(&self) -> ServerNote {
+        let name = self.server.as_ref().map_or_else(String::new, |(name, _)| without_password(name));
+        let cwd = self.connection.cwd.as_ref().map(|cwd| cwd.display().to_string());
+        ServerNote { name, cwd }
+    }
+
     /// Whether the server lives and dies with this process, so that nobody can come back to its tasks.
     pub fn server_is_child(&self) -> bool {
         self.server.as_ref().is_some_and(|(_, target)| target.is_child())
     }
 
-    /// A command line that does `what` to a task of this server; escaped.
+    /// A command line that does `what` to a task of this server; escaped. The record knows the server.
     pub fn command_for(&self, what: &str, id: &TaskId) -> String {
-        let server =
-            self.server.as_ref().map_or_else(String::new, |(name, _)| format!("-s {} ", shell_words::quote(name)));
-        let command = format!("mcp-task {server}{what} {}", shell_words::quote(id.as_str()));
+        let command = format!("mcp-task {what} {}", shell_words::quote(id.as_str()));
         // An id with control characters cannot be typed anyhow.
         text::line(&command).into_owned()
+    }
+}
+
+/// A URL may carry a password, which is nobody's but the user's.
+fn without_password(name: &str) -> String {
+    match reqwest::Url::parse(name) {
+        Ok(mut url) if url.password().is_some() => {
+            let _ = url.set_password(None);
+            url.into()
+        }
+        _ => name.to_owned(),
     }
 }

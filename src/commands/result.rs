@@ -1,18 +1,22 @@
 //! `mcp-task result ID`: a task's result, waited for unless that is not wanted.
 
 use super::follow::WaitOptions;
+use super::lookup::Found;
 use super::{Context, server, watch};
-use crate::model::TaskId;
-use crate::present::{Exit, Trouble};
+use crate::present::{Exit, Progress, Trouble};
 
 /// Runs the command.
 ///
 /// # Errors
 /// Where the server does not know the task or cannot be asked. A task that fails is no error.
-pub async fn run(context: &Context, id: &TaskId, wait: bool, options: &WaitOptions) -> anyhow::Result<Exit> {
+pub async fn run(context: &Context, found: &Found, wait: bool, options: &WaitOptions) -> anyhow::Result<Exit> {
     if wait {
-        return watch::attach(context, id, options, context.progress).await;
+        return watch::attach(context, found, options, context.progress).await;
     }
+    if found.outcome().is_some() || found.can_be_asked(context).is_err() {
+        return watch::attach(context, found, options, Progress::None).await;
+    }
+    let id = &found.id;
     let session = server::connect(context).await?;
     let task = session.task(id).await?;
     if !task.status.is_terminal() {
@@ -25,5 +29,5 @@ pub async fn run(context: &Context, id: &TaskId, wait: bool, options: &WaitOptio
             .show(&context.printer));
     }
     drop(session);
-    watch::attach(context, id, options, crate::present::Progress::None).await
+    watch::attach(context, found, options, Progress::None).await
 }

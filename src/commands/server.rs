@@ -133,6 +133,7 @@ async fn open(context: &Context, target: &ServerTarget) -> anyhow::Result<Sessio
             headers: settings.headers.clone(),
             bearer: settings.bearer.clone(),
             ca_cert: settings.ca_cert.clone(),
+            session: context.http_session.clone(),
             connect_timeout: settings.start_limit,
             max_message: settings.max_message,
             tap,
@@ -146,6 +147,9 @@ async fn open(context: &Context, target: &ServerTarget) -> anyhow::Result<Sessio
     let connection = connection.map_err(|error| SessionError::Connection(error.into()))?;
     let remarks = remarks(context);
     let session = SessionSettings { start_limit: settings.start_limit, request_limit: settings.request_limit, remarks };
+    if let (Some(protocol), true) = (&context.old_protocol, context.http_session.id().is_some()) {
+        return Ok(Session::resume(connection, session, protocol));
+    }
     let session = Session::open(connection, session).await?;
     let profile = session.profile();
     context.printer.verbose(&format!(

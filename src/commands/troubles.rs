@@ -1,5 +1,6 @@
 //! The one place that gives everything that goes wrong its kind, its exit number and its hint.
 
+use super::lookup::LookupError;
 use super::server::TargetError;
 use super::{Context, tools::UnknownTool};
 use crate::arguments::ArgumentError;
@@ -44,6 +45,18 @@ pub struct LostCall {
     pub candidates: Vec<(TaskId, TaskStatus)>,
 }
 
+/// A server that does not show a task.
+#[derive(Debug, thiserror::Error)]
+#[error("{}task {id}: {source}", if *renewed { "lost with its session: " } else { "" })]
+pub struct TaskRefused {
+    /// Which.
+    pub id: TaskId,
+    /// The session that the task belonged to was lost, and it was looked for in a new one.
+    pub renewed: bool,
+    /// What the server said.
+    pub source: SessionError,
+}
+
 /// A plain call during which the server stayed silent.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer and no progress from `{tool}` within {}", duration::human(*limit))]
@@ -64,6 +77,10 @@ pub fn of_error(context: &Context, error: &anyhow::Error) -> Trouble {
             let _ = error;
             Trouble::new("timeout", Exit::Connection, "")
                 .hint("the server was told that nobody waits any more; --idle-timeout allows more time")
+        } else if let Some(error) = cause.downcast_ref::<TaskRefused>() {
+            of_session(&error.source).task(&error.id)
+        } else if let Some(error) = cause.downcast_ref::<LookupError>() {
+            of_lookup(error)
         } else if let Some(error) = cause.downcast_ref::<SessionError>() {
             of_session(error)
         } else if let Some(error) = cause.downcast_ref::<UsageError>() {
@@ -119,6 +136,17 @@ fn of_lost_call(context: &Context, lost: &LostCall) -> Trouble {
     };
     trouble.hint = Some(trouble.hint.map_or_else(|| look.clone(), |hint| format!("{look}; {hint}")));
     trouble
+}
+
+fn of_lookup(error: &LookupError) -> Trouble {
+    let trouble = Trouble::new("task_unknown", Exit::TaskUnknown, "");
+    match error {
+        LookupError::Unknown(_) => {
+            trouble.hint("`mcp-task list` shows the known tasks; -s names the server of another")
+        }
+        LookupError::Nothing(_) => trouble.hint("`mcp-task call` starts one"),
+        LookupError::ServerEnded(id) => trouble.task(id).hint("over HTTP a server outlives the command"),
+    }
 }
 
 /// What an error of a conversation means.

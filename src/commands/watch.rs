@@ -1,35 +1,73 @@
 //! `mcp-task watch ID`: attaches to a task, shows its progress and then its result.
 
 use super::follow::{self, WaitOptions, Watch};
-use super::{Context, server};
-use crate::lifecycle::Event;
-use crate::model::TaskId;
+use super::lookup::Found;
+use super::recorder::{Recorded, Recorder};
+use super::{Context, server, troubles};
+use crate::lifecycle::{Ending, Event};
+use crate::model::{TaskOutcome, TaskStatus};
 use crate::present::{Exit, Progress, reporter};
 
 /// Runs the command.
 ///
 /// # Errors
 /// Where the server does not know the task or cannot be asked. A task that fails is no error.
-pub async fn run(context: &Context, id: &TaskId, options: &WaitOptions) -> anyhow::Result<Exit> {
-    attach(context, id, options, context.progress).await
+pub async fn run(context: &Context, found: &Found, options: &WaitOptions) -> anyhow::Result<Exit> {
+    attach(context, found, options, context.progress).await
 }
 
 pub(super) async fn attach(
     context: &Context,
-    id: &TaskId,
+    found: &Found,
     options: &WaitOptions,
     progress: Progress,
 ) -> anyhow::Result<Exit> {
+    if let Some(exit) = recorded(context, found, options)? {
+        return Ok(exit);
+    }
+    let recorder = Recorder::of_known(context, found.known.as_ref().map(|known| known.row));
+    if let Err(error) = found.can_be_asked(context) {
+        recorder.lost(&error.to_string());
+        return Err(error.into());
+    }
+    let id = &found.id;
     let deadline = options.deadline();
     let session = server::connect(context).await?;
     let commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
     let subscription = session.subscribe();
     subscription.follow(id);
-    let task = session.task(id).await?;
-    let mut reporter = reporter(&context.printer, progress);
-    reporter.report(&Event::Created { task: task.clone(), immediate: None });
-    let watch = Watch { subscription, reporter, commands };
+    let task = match session.task(id).await {
+        Ok(task) => task,
+        Err(error) => {
+            recorder.refused(&error, session.renewals() > 0);
+            return Err(troubles::TaskRefused { id: id.clone(), renewed: session.renewals() > 0, source: error }.into());
+        }
+    };
+    let mut reporter = Box::new(Recorded(recorder.clone(), reporter(&context.printer, progress)));
+    crate::lifecycle::Reporter::report(reporter.as_mut(), &Event::Created { task: task.clone(), immediate: None });
+    let watch = Watch { subscription, reporter, commands, recorder };
     let (exit, lives) = follow::to_the_end(context, &session, task, options, deadline, watch).await?;
     session.close(lives).await;
     Ok(exit)
+}
+
+/// What the record has of the end: a result once fetched is shown again after the server forgot it.
+fn recorded(context: &Context, found: &Found, options: &WaitOptions) -> anyhow::Result<Option<Exit>> {
+    let Some(known) = &found.known else { return Ok(None) };
+    Ok(match (found.outcome(), &known.status) {
+        (Some(TaskOutcome::Result(result)), status) => {
+            let failed = *status == Some(TaskStatus::Failed);
+            Some(follow::show_result(context, result, failed, options)?)
+        }
+        (Some(TaskOutcome::Error(error)), _) => {
+            let outcome = TaskOutcome::Error(error.clone());
+            let ending = Ending::Done { status: TaskStatus::Failed, outcome, cancel_asked: false };
+            Some(troubles::of_ending(context, &ending, &found.last_sight()).show(&context.printer))
+        }
+        (_, Some(TaskStatus::Cancelled)) => {
+            let ending = Ending::Cancelled { message: known.message.clone() };
+            Some(troubles::of_ending(context, &ending, &found.last_sight()).show(&context.printer))
+        }
+        _ => None,
+    })
 }

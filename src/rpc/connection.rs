@@ -273,6 +273,8 @@ pub enum ConnectionError {
         url: String,
         /// What came instead.
         what: String,
+        /// It was a mere receipt: the server means to answer elsewhere, and there is nowhere else.
+        is_receipt: bool,
     },
     /// A setting of the connection cannot be used.
     #[error("{0}")]

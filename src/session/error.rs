@@ -77,6 +77,13 @@ impl SessionError {
         }
     }
 
+    /// Whether the session is of no more use, though the server may not say so: a question was acknowledged, and the
+    /// stream that the answer goes to is an earlier process's.
+    pub(super) fn is_session_spoilt(&self) -> bool {
+        self.is_session_gone()
+            || matches!(self.connection(), Some(ConnectionError::NotAnAnswer { is_receipt: true, .. }))
+    }
+
     /// Whether the server has lost the session.
     pub fn is_session_gone(&self) -> bool {
         matches!(self.connection(), Some(ConnectionError::SessionGone { .. }))

@@ -100,6 +100,17 @@ impl Session {
         Ok(Self { peer, inbox, settings, profile, listening, renewed: AtomicU32::new(0), renewing: Mutex::new(()) })
     }
 
+    /// Goes on with a session that an earlier process opened, whose handshake agreed on `version`. Nothing is sent; where
+    /// the server has lost it, the first question finds out and opens a new one.
+    pub fn resume(connection: Connection, settings: SessionSettings, version: &str) -> Self {
+        let inbox = Arc::new(Inbox::new(settings.remarks.clone()));
+        let peer = Peer::start(connection, inbox.clone());
+        peer.negotiated(version);
+        let listening = Mutex::new(Some(listen(&peer)));
+        let profile = Profile::of_old_session(version);
+        Self { peer, inbox, settings, profile, listening, renewed: AtomicU32::new(0), renewing: Mutex::new(()) }
+    }
+
     /// What the server is and can do.
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -215,7 +226,7 @@ impl Session {
     async fn ask(&self, method: &'static str, params: Value) -> Result<crate::model::RawJson, SessionError> {
         let seen = self.renewals();
         match self.ask_once(method, &params).await {
-            Err(error) if error.is_session_gone() => {
+            Err(error) if error.is_session_spoilt() => {
                 self.renew(seen).await?;
                 self.ask_once(method, &params).await
             }

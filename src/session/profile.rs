@@ -24,6 +24,21 @@ pub struct Profile {
     pub tasks: TaskCapability,
 }
 
+impl Profile {
+    /// What is known of a server whose handshake an earlier process saw: that it runs tasks. The rest is found out by
+    /// asking.
+    pub(super) fn of_old_session(version: &str) -> Self {
+        Self {
+            era: Era::Legacy,
+            version: version.to_owned(),
+            server_name: String::new(),
+            server_version: String::new(),
+            tools: true,
+            tasks: TaskCapability { declared: true, requests: true, calls: true, list: true, cancel: true },
+        }
+    }
+}
+
 /// What a server can do about tasks. Spec 2025-11-25, basic/utilities/tasks, "Server Capabilities".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCapability {

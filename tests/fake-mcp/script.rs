@@ -115,7 +115,8 @@ impl Server {
         let at = u64::try_from(self.started.elapsed().as_millis()).expect("short");
         let line = json!({"at": at, "method": method, "headers": headers, "message": message});
         let mut transcript = self.transcript.lock().expect("not poisoned");
-        writeln!(transcript, "{line}").expect("the transcript can be written");
+        // In one write, for whoever reads it meanwhile.
+        transcript.write_all(format!("{line}\n").as_bytes()).expect("the transcript can be written");
         if method.is_empty() {
             self.answered.send_modify(|answered| answered.push(message["id"].clone()));
         }

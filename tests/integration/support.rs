@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -72,7 +73,9 @@ impl Bench {
     /// What the scripted server received: method, headers, message, time.
     pub fn received(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path("transcript.jsonl")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).expect("a transcript line")).collect()
+        // The server may be writing the last line right now.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().map(|line| serde_json::from_str(line).expect("a transcript line")).collect()
     }
 
     /// What of it has this method.
@@ -148,8 +151,19 @@ pub fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-task"));
     command.args(arguments).env_clear().current_dir(root());
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", std::env::temp_dir());
+    command.env("MCP_TASK_STATE_DIR", state());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// The record of all runs of these tests, apart from the user's own; made anew each time.
+pub fn state() -> &'static Path {
+    static STATE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("state");
+        let _ = std::fs::remove_dir_all(&folder);
+        folder
+    });
+    &STATE
 }
 
 /// The repository's root.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use serde_json::json;
 
-use crate::support::{Bench, root, until};
+use crate::support::{Bench, root, state, until};
 
 pub struct Terminal {
     /// Kept open for as long as the program runs.
@@ -41,6 +41,7 @@ impl Terminal {
         command.env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("TERM", "xterm-256color");
+        command.env("MCP_TASK_STATE_DIR", state());
         for (name, value) in environment {
             command.env(name, value);
         }
@@ -199,7 +200,7 @@ fn control_c_leaves_the_task_and_says_how_to_come_back() {
     terminal.type_keys(b"\x03");
     assert_eq!(terminal.wait(), 8);
     let screen = terminal.contents();
-    assert!(screen.contains(&format!("hint: mcp-task -s {} watch t-oven", server.url)), "{screen}");
+    assert!(screen.contains("hint: mcp-task watch t-oven"), "{screen}");
     assert!(bench.of("tasks/cancel").is_empty());
 }
 
@@ -222,6 +223,7 @@ fn closing_the_window_leaves_no_process_behind() {
     let spawn = format!("import pty; pty.spawn(['{program}', '-s', '{}', 'call', 'bake'])", bench.stdio());
     let mut window = std::process::Command::new("python3")
         .args(["-c", &spawn])
+        .env("MCP_TASK_STATE_DIR", state())
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())

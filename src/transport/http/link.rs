@@ -30,7 +30,6 @@ pub(super) struct Link {
 
 #[derive(Default)]
 struct State {
-    session: Option<String>,
     version: Option<String>,
     /// Where the 2024-11-05 transport takes messages, once it is in use.
     old_endpoint: Option<Url>,
@@ -63,7 +62,7 @@ impl Link {
     }
 
     pub(super) fn has_session(&self) -> bool {
-        self.state().session.is_some()
+        self.settings.session.id().is_some()
     }
 
     pub(super) fn old_endpoint(&self) -> Option<Url> {
@@ -116,15 +115,14 @@ impl Link {
 
     /// A new handshake starts without session and version.
     pub(super) fn forget_session(&self) {
-        let mut state = self.state();
-        state.session = None;
-        state.version = None;
+        self.settings.session.set(None);
+        self.state().version = None;
     }
 
     /// Keeps the session that the answer to a handshake names.
     pub(super) fn adopt_session(&self, response: &Response) {
         if let Some(session) = response.headers().get(SESSION_ID).and_then(|value| value.to_str().ok()) {
-            self.state().session = Some(session.to_owned());
+            self.settings.session.set(Some(session.to_owned()));
         }
     }
 
@@ -197,12 +195,11 @@ impl Link {
         } else if *method == Method::GET {
             headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         }
+        for (name, value) in
+            [(SESSION_ID, self.settings.session.id()), (PROTOCOL_VERSION, self.state().version.clone())]
         {
-            let state = self.state();
-            for (name, value) in [(SESSION_ID, &state.session), (PROTOCOL_VERSION, &state.version)] {
-                if let Some(value) = value.as_deref().and_then(|value| HeaderValue::from_str(value).ok()) {
-                    headers.insert(HeaderName::from_static(name), value);
-                }
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+                headers.insert(HeaderName::from_static(name), value);
             }
         }
         for (name, value) in extra {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::Url;
@@ -29,6 +29,26 @@ use link::Link;
 /// How long ending a session may take.
 const END_SESSION: Duration = Duration::from_secs(1);
 
+/// The session that the server gave out, shared with whoever wants to come back to it in another process.
+#[derive(Clone, Debug, Default)]
+pub struct SharedSession(Arc<Mutex<Option<String>>>);
+
+impl SharedSession {
+    /// A session from before.
+    pub fn known(id: Option<String>) -> Self {
+        Self(Arc::new(Mutex::new(id)))
+    }
+
+    /// Its id; `None` where the server gives out none.
+    pub fn id(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, id: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = id;
+    }
+}
+
 /// Where a server is and how to talk to it.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
@@ -42,6 +62,8 @@ pub struct HttpSettings {
     pub ca_cert: Option<PathBuf>,
     /// How long connecting may take; `None`: as long as the system tries.
     pub connect_timeout: Option<Duration>,
+    /// The session to go on with, and where a new one is told.
+    pub session: SharedSession,
     /// The most bytes that one message may have.
     pub max_message: usize,
     /// Sees every message.

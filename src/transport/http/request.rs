@@ -82,7 +82,8 @@ async fn take_answer(link: &Arc<Link>, id: &RequestId, response: Response, url: 
     }
     let is_receipt = status == 202 && body.trim().is_empty();
     let what = if body.trim().is_empty() { "an empty body".to_owned() } else { excerpt(&body) };
-    let error = ConnectionError::NotAnAnswer { url: url.to_string(), what: format!("HTTP {status}, {what}") };
+    let what = format!("HTTP {status}, {what}");
+    let error = ConnectionError::NotAnAnswer { url: url.to_string(), what, is_receipt };
     if is_receipt { link.answered_elsewhere(id, error).await } else { Err(error) }
 }
 

@@ -1,0 +1,141 @@
+//! From what the user typed for a task to the task and its server.
+
+use super::Context;
+use super::troubles::UsageError;
+use crate::model::{RawJson, Task, TaskId, TaskOutcome, TaskStatus, Ttl, text};
+use crate::record::{Known, Record};
+use crate::transport::http::SharedSession;
+
+/// The least that a prefix must have.
+const PREFIX: usize = 4;
+
+/// A task that a command is about.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its id.
+    pub id: TaskId,
+    /// What the record has of it.
+    pub known: Option<Known>,
+}
+
+/// No task is meant by what was typed.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// Neither id nor prefix of any.
+    #[error("no recorded task has an id that is or begins with `{}`", text::line(.0))]
+    Unknown(String),
+    /// Nothing is recorded.
+    #[error("no task is recorded{0}")]
+    Nothing(&'static str),
+    /// The task was on a server that ended with the command that started it.
+    #[error("task {0} ran on a server that ended with the command that started it")]
+    ServerEnded(TaskId),
+}
+
+/// Finds the task, and has the context reach its server. Where the user names a server, an id that the record does not
+/// have is that server's to know.
+///
+/// # Errors
+/// Where no task, or more than one, is meant.
+pub fn find(context: &mut Context, typed: Option<&str>, last: bool) -> anyhow::Result<Found> {
+    let record = match Record::open(&context.state_dir) {
+        Ok(record) => Some(record),
+        Err(error) if context.server.is_some() && typed.is_some() => {
+            context.printer.warn(&format!("known tasks are not looked at: {error}"));
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let on_server = |known: &Known| context.server.as_ref().is_none_or(|(name, _)| known.server.name == *name);
+    let known = match (typed, &record) {
+        (None, Some(record)) if last => {
+            let newest = record.all()?.into_iter().find(|known| known.task.is_some() && on_server(known));
+            Some(newest.ok_or(LookupError::Nothing(if context.server.is_some() { " on this server" } else { "" }))?)
+        }
+        (None, _) => {
+            return Err(UsageError::hinting("no task is named", "give an id, a prefix of one, or --last").into());
+        }
+        (Some(typed), Some(record)) => meant(typed, record.find(typed)?.into_iter().filter(on_server).collect())?,
+        (Some(_), None) => None,
+    };
+    match (known, typed) {
+        (Some(known), _) => {
+            let id = known.task.clone().unwrap_or_else(|| TaskId::new(""));
+            go_back_to(context, &known)?;
+            Ok(Found { id, known: Some(known) })
+        }
+        (None, Some(typed)) if context.server.is_some() => Ok(Found { id: TaskId::new(typed), known: None }),
+        (None, typed) => Err(LookupError::Unknown(typed.unwrap_or_default().to_owned()).into()),
+    }
+}
+
+/// The one row that is meant: the exact id, else the only one that begins so.
+fn meant(typed: &str, mut rows: Vec<Known>) -> anyhow::Result<Option<Known>> {
+    let is_exact = |known: &Known| known.task.as_ref().is_some_and(|id| id.as_str() == typed);
+    if rows.iter().any(is_exact) {
+        rows.retain(is_exact);
+    } else if typed.chars().count() < PREFIX {
+        return Ok(None);
+    }
+    // Ids that a server gives out again, after it was restarted, mean the newest.
+    let mut seen = std::collections::HashSet::new();
+    rows.retain(|known| seen.insert((known.server.name.clone(), known.task.clone())));
+    if rows.len() > 1 {
+        let shown: Vec<String> = rows.iter().take(12).map(line).collect();
+        let message =
+            format!("`{}` is the beginning of {} tasks:\n  {}", text::line(typed), rows.len(), shown.join("\n  "));
+        return Err(UsageError::hinting(message, "write more of the id, or name the server with -s").into());
+    }
+    Ok(rows.pop())
+}
+
+fn line(known: &Known) -> String {
+    let id = known.task.as_ref().map_or_else(String::new, ToString::to_string);
+    format!("{id}  {}  on {}", text::line(&known.tool), text::line(&known.server.name))
+}
+
+/// The server of a recorded task, in the session that the task belongs to.
+fn go_back_to(context: &mut Context, known: &Known) -> anyhow::Result<()> {
+    if context.server.is_none() {
+        let target = super::ServerTarget::parse(&known.server.name)?;
+        context.server = Some((known.server.name.clone(), target));
+    }
+    if known.session.is_some() {
+        context.http_session = SharedSession::known(known.session.clone());
+        context.old_protocol = Some(known.protocol.clone());
+    }
+    Ok(())
+}
+
+impl Found {
+    /// The task as it was last seen.
+    pub(super) fn last_sight(&self) -> Task {
+        let known = self.known.as_ref();
+        Task {
+            id: self.id.clone(),
+            status: known.and_then(|known| known.status.clone()).unwrap_or(TaskStatus::Working),
+            status_message: known.and_then(|known| known.message.clone()),
+            created_at: None,
+            last_updated_at: None,
+            ttl: known.map_or(Ttl::Unstated, |known| known.ttl),
+            poll_interval: None,
+            raw: RawJson::empty_object(),
+        }
+    }
+
+    /// What the task came to, where the record has it.
+    pub(super) fn outcome(&self) -> Option<&TaskOutcome> {
+        self.known.as_ref().and_then(|known| known.outcome.as_ref())
+    }
+
+    /// Fails where nobody can ask about the task any more.
+    ///
+    /// # Errors
+    /// [`LookupError::ServerEnded`].
+    pub(super) fn can_be_asked(&self, context: &Context) -> Result<(), LookupError> {
+        match &self.known {
+            Some(_) if context.server_is_child() => Err(LookupError::ServerEnded(self.id.clone())),
+            _ => Ok(()),
+        }
+    }
+}

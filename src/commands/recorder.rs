@@ -1,0 +1,183 @@
+//! Writes into the record what happens to a task, beside whatever shows it.
+//!
+//! A record that cannot be written is told once and stops nothing: the task is worth more than its trail.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use sha2::{Digest, Sha256};
+
+use super::Context;
+use crate::lifecycle::course::is_unknown_task;
+use crate::lifecycle::{Ending, Event, Reporter};
+use crate::model::{Task, TaskOutcome, TaskStatus};
+use crate::present::Printer;
+use crate::record::{Keep, NewCall, Record, RecordError, RowId, ServerNote};
+use crate::session::{CallRequest, SessionError};
+use crate::transport::http::SharedSession;
+
+/// Writes about one task. Clones write about the same one.
+#[derive(Clone)]
+pub struct Recorder(Rc<RefCell<Inner>>);
+
+struct Inner {
+    record: Option<Record>,
+    row: Option<RowId>,
+    call: Option<Call>,
+    session: SharedSession,
+    printer: Printer,
+}
+
+/// What a row needs to know of a call.
+struct Call {
+    server: ServerNote,
+    protocol: String,
+    tool: String,
+    arguments: Option<String>,
+    hash: String,
+}
+
+impl Recorder {
+    fn new(context: &Context, row: Option<RowId>, call: Option<Call>) -> Self {
+        let printer = context.printer.clone();
+        let record = match Record::open(&context.state_dir) {
+            Ok(record) => Some(record),
+            Err(error) => {
+                printer.warn(&format!("the task is not recorded: {error}"));
+                None
+            }
+        };
+        Self(Rc::new(RefCell::new(Inner { record, row, call, session: context.http_session.clone(), printer })))
+    }
+
+    /// For a call that is about to be sent.
+    pub(super) fn of_call(context: &Context, protocol: &str, request: &CallRequest) -> Self {
+        let arguments = request.arguments.to_string();
+        let hash = Sha256::digest(arguments.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let call = Call {
+            server: context.server_note(),
+            protocol: protocol.to_owned(),
+            tool: request.tool.clone(),
+            arguments: context.record_arguments.then_some(arguments),
+            hash,
+        };
+        Self::new(context, None, Some(call))
+    }
+
+    /// For a task that may be in the record.
+    pub(super) fn of_known(context: &Context, row: Option<RowId>) -> Self {
+        Self::new(context, row, None)
+    }
+
+    fn write(&self, work: impl FnOnce(&mut Record, RowId) -> Result<(), RecordError>) {
+        let mut inner = self.0.borrow_mut();
+        let Inner { record, row, printer, .. } = &mut *inner;
+        if let (Some(open), Some(row)) = (record.as_mut(), *row)
+            && let Err(error) = work(open, row)
+        {
+            printer.warn(&format!("the task's record is no longer kept up: {error}"));
+            *record = None;
+        }
+    }
+
+    /// The call is about to be sent as a task.
+    pub(super) fn sending(&self) {
+        let mut inner = self.0.borrow_mut();
+        let Inner { record, row, call, printer, .. } = &mut *inner;
+        let (Some(open), Some(call), None) = (record.as_mut(), call.as_ref(), *row) else { return };
+        let new = NewCall {
+            server: &call.server,
+            protocol: &call.protocol,
+            tool: &call.tool,
+            arguments: call.arguments.as_deref(),
+            arguments_hash: &call.hash,
+        };
+        match open.prune(Keep::default()).and_then(|_| open.sending(&new)) {
+            Ok(new) => *row = Some(new),
+            Err(error) => {
+                printer.warn(&format!("the task is not recorded: {error}"));
+                *record = None;
+            }
+        }
+    }
+
+    /// The call was answered without a task.
+    pub(super) fn forget(&self) {
+        self.write(Record::forget);
+        self.0.borrow_mut().row = None;
+    }
+
+    /// The call's answer will not come.
+    pub(super) fn answer_lost(&self, why: &str) {
+        self.write(|record, row| record.trail(row, "answer lost", Some(why)));
+    }
+
+    /// The task can no longer be had.
+    pub(super) fn lost(&self, why: &str) {
+        self.write(|record, row| record.lost(row, why));
+    }
+
+    /// The server would not show the task. Where it does not know it, it is lost.
+    pub(super) fn refused(&self, error: &SessionError, session_renewed: bool) {
+        if error.rpc().is_some_and(is_unknown_task) {
+            let with = if session_renewed { "lost with its session: " } else { "" };
+            self.lost(&format!("{with}{error}"));
+        }
+    }
+
+    /// A sight of the task outside of following it.
+    pub(super) fn seen(&self, task: &Task) {
+        self.write(|record, row| record.seen(row, task));
+    }
+
+    /// Following has ended.
+    pub(super) fn ended(&self, ending: &Ending, task: &Task) {
+        self.write(|record, row| match ending {
+            Ending::Done { status, outcome, .. } => record.ended(row, status, outcome),
+            Ending::NoResult { status, .. } => record.ended(row, status, &TaskOutcome::Nothing),
+            Ending::Cancelled { .. } => record.ended(row, &TaskStatus::Cancelled, &TaskOutcome::Nothing),
+            Ending::Lost { error, .. } => record.lost(row, &error.to_string()),
+            Ending::Broken(error) => record.trail(row, "out of sight", Some(&error.to_string())),
+            Ending::CancelUnconfirmed | Ending::InputRequired | Ending::Left(_) => {
+                record.seen(row, task)?;
+                record.trail(row, "left", None)
+            }
+        });
+    }
+}
+
+impl Reporter for Recorder {
+    fn report(&mut self, event: &Event) {
+        match event {
+            Event::Created { task, .. } => {
+                // A plain call may be answered with a task all the same.
+                self.sending();
+                let session = self.0.borrow().session.id();
+                let is_call = self.0.borrow().call.is_some();
+                self.write(|record, row| match is_call {
+                    true => record.created(row, task, session.as_deref()),
+                    false => record.seen(row, task),
+                });
+            }
+            Event::Changed { task } => self.seen(task),
+            Event::CancelAsked { .. } => self.write(|record, row| record.trail(row, "cancel asked", None)),
+            Event::CancelRefused { reason, .. } => {
+                self.write(|record, row| record.trail(row, "cancel refused", Some(reason)));
+            }
+            Event::PollFailed { reason, .. } => {
+                self.write(|record, row| record.trail(row, "poll failed", Some(reason)))
+            }
+            Event::Called { .. } | Event::Progress(_) => {}
+        }
+    }
+}
+
+/// First the record, then the screen: what is shown is on disk.
+pub(super) struct Recorded(pub(super) Recorder, pub(super) Box<dyn Reporter>);
+
+impl Reporter for Recorded {
+    fn report(&mut self, event: &Event) {
+        self.0.report(event);
+        self.1.report(event);
+    }
+}
