@@ -3,6 +3,7 @@
 //! A record that cannot be written is told once and stops nothing: the task is worth more than its trail.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use sha2::{Digest, Sha256};
@@ -21,11 +22,45 @@ use crate::transport::http::SharedSession;
 pub struct Recorder(Rc<RefCell<Inner>>);
 
 struct Inner {
-    record: Option<Record>,
+    store: Store,
+    /// The task had its name before.
+    is_known: bool,
     row: Option<RowId>,
     call: Option<Call>,
     session: SharedSession,
     printer: Printer,
+}
+
+/// The record, opened when there is something to write: most calls are plain.
+enum Store {
+    Unopened(PathBuf),
+    Open(Record),
+    Unusable,
+}
+
+impl Inner {
+    /// Writes, unless that has failed before.
+    fn write<T>(&mut self, work: impl FnOnce(&mut Record) -> Result<T, RecordError>) -> Option<T> {
+        if let Store::Unopened(folder) = &self.store {
+            self.store = match Record::open(folder) {
+                Ok(record) => Store::Open(record),
+                Err(error) => self.give_up(&error),
+            };
+        }
+        let Store::Open(record) = &mut self.store else { return None };
+        match work(record) {
+            Ok(done) => Some(done),
+            Err(error) => {
+                self.store = self.give_up(&error);
+                None
+            }
+        }
+    }
+
+    fn give_up(&self, error: &RecordError) -> Store {
+        self.printer.warn(&format!("the task is not recorded any further: {error}"));
+        Store::Unusable
+    }
 }
 
 /// What a row needs to know of a call.
@@ -39,15 +74,9 @@ struct Call {
 
 impl Recorder {
     fn new(context: &Context, row: Option<RowId>, call: Option<Call>) -> Self {
-        let printer = context.printer.clone();
-        let record = match Record::open(&context.state_dir) {
-            Ok(record) => Some(record),
-            Err(error) => {
-                printer.warn(&format!("the task is not recorded: {error}"));
-                None
-            }
-        };
-        Self(Rc::new(RefCell::new(Inner { record, row, call, session: context.http_session.clone(), printer })))
+        let store = Store::Unopened(context.state_dir.clone());
+        let (session, printer) = (context.http_session.clone(), context.printer.clone());
+        Self(Rc::new(RefCell::new(Inner { store, is_known: row.is_some(), row, call, session, printer })))
     }
 
     /// For a call that is about to be sent.
@@ -71,20 +100,15 @@ impl Recorder {
 
     fn write(&self, work: impl FnOnce(&mut Record, RowId) -> Result<(), RecordError>) {
         let mut inner = self.0.borrow_mut();
-        let Inner { record, row, printer, .. } = &mut *inner;
-        if let (Some(open), Some(row)) = (record.as_mut(), *row)
-            && let Err(error) = work(open, row)
-        {
-            printer.warn(&format!("the task's record is no longer kept up: {error}"));
-            *record = None;
+        if let Some(row) = inner.row {
+            inner.write(|record| work(record, row));
         }
     }
 
     /// The call is about to be sent as a task.
     pub(super) fn sending(&self) {
         let mut inner = self.0.borrow_mut();
-        let Inner { record, row, call, printer, .. } = &mut *inner;
-        let (Some(open), Some(call), None) = (record.as_mut(), call.as_ref(), *row) else { return };
+        let (Some(call), None) = (inner.call.take(), inner.row) else { return };
         let new = NewCall {
             server: &call.server,
             protocol: &call.protocol,
@@ -92,13 +116,10 @@ impl Recorder {
             arguments: call.arguments.as_deref(),
             arguments_hash: &call.hash,
         };
-        match open.prune(Keep::default()).and_then(|_| open.sending(&new)) {
-            Ok(new) => *row = Some(new),
-            Err(error) => {
-                printer.warn(&format!("the task is not recorded: {error}"));
-                *record = None;
-            }
-        }
+        inner.row = inner.write(|record| {
+            record.prune(Keep::default())?;
+            record.sending(&new)
+        });
     }
 
     /// The call was answered without a task.
@@ -153,10 +174,10 @@ impl Reporter for Recorder {
                 // A plain call may be answered with a task all the same.
                 self.sending();
                 let session = self.0.borrow().session.id();
-                let is_call = self.0.borrow().call.is_some();
-                self.write(|record, row| match is_call {
-                    true => record.created(row, task, session.as_deref()),
-                    false => record.seen(row, task),
+                let is_known = self.0.borrow().is_known;
+                self.write(|record, row| match is_known {
+                    true => record.seen(row, task),
+                    false => record.created(row, task, session.as_deref()),
                 });
             }
             Event::Changed { task } => self.seen(task),

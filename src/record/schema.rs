@@ -1,10 +1,11 @@
 //! The tables, and the way from each version to the next.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use super::RecordError;
+use super::{BUSY, RecordError};
 
 /// What brings version `n` to `n + 1`, from nothing on. Once released a step is never changed.
 const STEPS: [&str; 1] = ["
@@ -47,10 +48,23 @@ pub(super) fn prepare(connection: &mut Connection, file: &Path) -> Result<(), Re
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(fault)?;
     let mut found = version(connection).map_err(fault)?;
     if found < known {
-        connection.pragma_update(None, "journal_mode", "WAL").map_err(fault)?;
+        write_ahead(connection).map_err(fault)?;
         found = migrate(connection).map_err(fault)?;
     }
     if found > known { Err(RecordError::Newer { file: file.to_owned(), found, known }) } else { Ok(()) }
+}
+
+/// Turns write-ahead logging on. SQLite does not wait for others at this one switch, so we do.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let end = Instant::now() + BUSY;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 fn version(connection: &Connection) -> rusqlite::Result<i64> {

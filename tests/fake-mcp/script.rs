@@ -23,6 +23,8 @@ pub enum Step {
     Reply(Value),
     /// Answer with this error.
     Error(Value),
+    /// Answer with a new task, called after the request.
+    NewTask {},
     /// Send this message.
     Send(Value),
     /// Write this text: a line on stdout, or part of an event stream.
@@ -171,6 +173,11 @@ impl Step {
         let value = match self {
             Self::Reply(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Self::Error(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+            Self::NewTask {} => {
+                let task =
+                    json!({"taskId": format!("task-of-{}", id.as_str().unwrap_or_default()), "status": "working"});
+                json!({"jsonrpc": "2.0", "id": id, "result": {"task": task}})
+            }
             Self::Send(message) => message.clone(),
             Self::Big(bytes) => {
                 json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": "x".repeat(*bytes)}]}})
