@@ -138,6 +138,12 @@ fn example(context: &Context, tool: &Tool, schema: &Schema) -> String {
     for name in schema.required() {
         words.push(schema.sample(name).map_or_else(|| format!("{name}=…"), |sample| format!("{name}={sample}")));
     }
-    let quoted: Vec<String> = words.iter().map(|word| shell_words::quote(&text::line(word)).into_owned()).collect();
+    let quoted: Vec<String> = words.iter().map(|word| shell_word(&text::line(word))).collect();
     quoted.join(" ")
+}
+
+/// A word as one would type it: quoted only where a shell would take it for something else.
+fn shell_word(word: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "-_=./:@%+,…".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { shell_words::quote(word).into_owned() }
 }

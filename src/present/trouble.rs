@@ -70,7 +70,11 @@ impl Trouble {
                 printer.json_line(&line);
             }
         }
-        printer.error(&self.message);
+        match self.exit {
+            // As it was wished: nothing went wrong.
+            Exit::StillRunning | Exit::Cancelled => printer.plain_error(&self.message),
+            _ => printer.error(&self.message),
+        }
         if let Some(data) = &self.data
             && printer.output() == Output::Text
         {

@@ -139,6 +139,16 @@ fn the_python_sdk() {
 }
 
 #[test]
+fn the_python_sdk_that_asks() {
+    let port = free_port();
+    let mut command = Command::new(root().join(PYTHON));
+    command.args(["-m", "mcp_simple_task_interactive", "--port", &port.to_string()]);
+    command.current_dir(root().join(".servers/sdist/mcp-1.30.0/examples/servers/simple-task-interactive"));
+    let server = Running::start(&mut command, port, "/mcp");
+    call(&server.url, &["confirm_delete", "filename=x"]).exits(6).says("does not support elicitation");
+}
+
+#[test]
 fn the_rust_sdk_of_before() {
     bakes(&format!("{RMCP} stdio"), "bake", "burn", 5, "the bread is burnt");
     let server = serve(RMCP, &["http"], None, "/mcp");
