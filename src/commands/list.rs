@@ -103,7 +103,7 @@ impl Line {
             "sentAt": known.map(|known| stamp(known.sent_at)),
             "seenAt": known.map(|known| stamp(known.seen_at)),
             "lost": known.is_some_and(|known| known.lost.is_some()) && self.task.is_none(),
-            "hasResult": known.is_some_and(|known| known.outcome.is_some()),
+            "hasResult": known.is_some_and(|known| known.has_outcome),
             "task": self.task.as_ref().map(|task| task.raw.value()),
         })
     }

@@ -61,6 +61,8 @@ pub fn find(context: &mut Context, typed: Option<&str>, last: bool) -> anyhow::R
     match (known, typed) {
         (Some(known), _) => {
             let id = known.task.clone().unwrap_or_else(|| TaskId::new(""));
+            let whole = record.as_ref().map_or(Ok(None), |record| record.whole(known.row))?;
+            let known = whole.unwrap_or(known);
             go_back_to(context, &known)?;
             Ok(Found { id, known: Some(known) })
         }

@@ -109,8 +109,10 @@ pub struct Known {
     pub status: Option<TaskStatus>,
     /// The server's last words; not escaped.
     pub message: Option<String>,
-    /// What the task came to, once that was fetched.
+    /// What the task came to, once that was fetched. Read for single rows alone, as it may be large.
     pub outcome: Option<TaskOutcome>,
+    /// Whether there is an outcome in the record.
+    pub has_outcome: bool,
     /// It can no longer be had, and why.
     pub lost: Option<String>,
 }
@@ -265,8 +267,8 @@ impl Record {
     /// # Errors
     /// Where the record cannot be read.
     pub fn find(&self, prefix: &str) -> Result<Vec<Known>, RecordError> {
-        let all = self.rows("WHERE substr(task_id, 1, length(?1)) = ?1 ORDER BY id DESC", params![prefix]);
-        all.map_err(|source| self.fault(source))
+        let condition = "WHERE substr(task_id, 1, length(?1)) = ?1 ORDER BY id DESC";
+        self.rows(false, condition, params![prefix]).map_err(|source| self.fault(source))
     }
 
     /// Every row, the newest first.
@@ -274,7 +276,16 @@ impl Record {
     /// # Errors
     /// Where the record cannot be read.
     pub fn all(&self) -> Result<Vec<Known>, RecordError> {
-        self.rows("ORDER BY id DESC", params![]).map_err(|source| self.fault(source))
+        self.rows(false, "ORDER BY id DESC", params![]).map_err(|source| self.fault(source))
+    }
+
+    /// One row with its outcome.
+    ///
+    /// # Errors
+    /// Where the record cannot be read.
+    pub fn whole(&self, row: RowId) -> Result<Option<Known>, RecordError> {
+        let found = self.rows(true, "WHERE id = ?1", params![row.0]);
+        found.map(|mut rows| rows.pop()).map_err(|source| self.fault(source))
     }
 
     /// The trail of one row, or of all, the oldest first.
@@ -294,10 +305,11 @@ impl Record {
         read().map_err(|source| self.fault(source))
     }
 
-    fn rows(&self, condition: &str, values: impl rusqlite::Params) -> rusqlite::Result<Vec<Known>> {
+    fn rows(&self, whole: bool, condition: &str, values: impl rusqlite::Params) -> rusqlite::Result<Vec<Known>> {
+        let outcome = if whole { "result, error" } else { "NULL AS result, NULL AS error" };
         let sql = format!(
             "SELECT id, server, cwd, protocol, session, task_id, tool, arguments, sent_at, seen_at, ttl, status, message,
-                    result, error, lost FROM tasks {condition}"
+                    lost, result IS NOT NULL OR error IS NOT NULL AS has_outcome, {outcome} FROM tasks {condition}"
         );
         let mut statement = self.connection.prepare(&sql)?;
         statement.query_map(values, read_row)?.collect()
@@ -391,6 +403,7 @@ fn read_row(found: &Row<'_>) -> rusqlite::Result<Known> {
         status: status.as_deref().map(TaskStatus::from_wire),
         message: found.get("message")?,
         outcome,
+        has_outcome: found.get("has_outcome")?,
         lost: found.get("lost")?,
     })
 }

@@ -35,7 +35,7 @@ impl Record {
         self.change(|transaction, now| {
             let old = format!("DELETE FROM tasks WHERE seen_at < ?1 AND {OVER}");
             let many = format!(
-                "DELETE FROM tasks WHERE {OVER} AND id NOT IN (SELECT id FROM tasks ORDER BY id DESC LIMIT ?1)"
+                "DELETE FROM tasks WHERE id <= (SELECT id FROM tasks ORDER BY id DESC LIMIT 1 OFFSET ?1) AND {OVER}"
             );
             Ok(transaction.execute(&old, params![now.saturating_sub(age)])?
                 + transaction.execute(&many, params![rows])?)

@@ -25,9 +25,10 @@ const STEPS: [&str; 1] = ["
         status TEXT,
         message TEXT,
         answered TEXT,
+        lost TEXT,
+        -- Large ones last: what stands before them is read without them.
         result TEXT,
-        error TEXT,
-        lost TEXT
+        error TEXT
     );
     CREATE INDEX tasks_by_task_id ON tasks (task_id);
     CREATE TABLE events (

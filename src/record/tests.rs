@@ -32,7 +32,9 @@ fn a_task_is_known_from_before_the_call_to_after_the_result() {
     record.ended(row, &TaskStatus::Completed, &TaskOutcome::Result(result)).unwrap();
     record.ended(row, &TaskStatus::Completed, &TaskOutcome::Nothing).unwrap();
     let record = Record::open(folder.path()).unwrap();
-    let known = &record.find("t-lo").unwrap()[0];
+    let found = &record.find("t-lo").unwrap()[0];
+    assert!(found.has_outcome && found.outcome.is_none());
+    let known = &record.whole(found.row).unwrap().unwrap();
     assert_eq!(
         (known.session.as_deref(), known.ttl, known.message.as_deref()),
         (Some("s1"), Ttl::Unlimited, Some("crust"))
@@ -52,7 +54,7 @@ fn errors_and_losses_are_kept() {
     let error = RpcError { code: -32050, message: "burnt".into(), data: Some(RawJson::from_value(&json!([1]))) };
     record.ended(row, &TaskStatus::Failed, &TaskOutcome::Error(error.clone())).unwrap();
     record.lost(row, "expired").unwrap();
-    let known = &record.all().unwrap()[0];
+    let known = &record.whole(row).unwrap().unwrap();
     assert!(matches!(&known.outcome, Some(TaskOutcome::Error(kept)) if *kept == error));
     assert_eq!(known.lost.as_deref(), Some("expired"));
 }

@@ -306,6 +306,16 @@ impl ConnectionError {
         )
     }
 
+    /// Whether the server answered that it does not take the request, so that it has not acted on it.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Unauthorized { .. } | Self::SessionGone { .. } => true,
+            // 408 is an answer about time, and says nothing of what was done.
+            Self::Status { status, .. } => matches!(status, 400..=499) && *status != 408,
+            _ => false,
+        }
+    }
+
     /// Whether the request certainly never reached the server's program.
     pub fn was_never_sent(&self) -> bool {
         matches!(

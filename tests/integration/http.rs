@@ -154,6 +154,9 @@ fn authorization_has_its_number() {
         let outcome = run(&["-s", &bench.http().url, "tools", "--json"]);
         assert_eq!(outcome.exits(11).json()["error"]["kind"], "authorization");
         assert_eq!(bench.of("initialize").len(), 1);
+        let bench = on_call(json!([{"http": {"status": status}}]));
+        let outcome = run(&["-s", &bench.http().url, "call", "plain"]);
+        assert!(!outcome.exits(11).stderr.contains("may have started"), "{outcome:?}");
     }
 }
 
@@ -177,7 +180,9 @@ fn a_session_that_has_gone_is_renewed_once() {
     assert_eq!((bench.of("initialize").len(), bench.of("tools/list").len()), (2, 2));
     // A call is not repeated: whether it was acted on is not known.
     let bench = Bench::new(&json!({"session": true, "rules": [{"method": "tools/call", "steps": gone(404, "")}]}));
-    run(&["-s", &bench.http().url, "call", "plain"]).exits(3);
+    let outcome = run(&["-s", &bench.http().url, "call", "plain"]);
+    outcome.exits(3).says("no longer knows the session");
+    assert!(!outcome.stderr.contains("may have started"), "{outcome:?}");
     assert_eq!(bench.of("tools/call").len(), 1);
 }
 
