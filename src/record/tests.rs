@@ -134,3 +134,23 @@ fn a_record_of_a_newer_program_is_left_alone() {
     let error = Record::open(folder.path()).unwrap_err();
     assert!(matches!(error, RecordError::Newer { found: 99, .. }), "{error}");
 }
+
+/// Written by the version that had version 1 of the tables; every later version must read it.
+#[test]
+fn a_record_of_version_1_still_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/record-v1.sqlite3");
+    std::fs::copy(sample, folder.path().join(FILE)).unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    let all = record.all().unwrap();
+    let known: Vec<(&str, Option<&str>)> =
+        all.iter().map(|known| (known.tool.as_str(), known.status.as_ref().map(TaskStatus::as_str))).collect();
+    assert_eq!(known, [("burn-toast", Some("failed")), ("check-json", Some("completed"))]);
+    let Some(TaskOutcome::Error(error)) = record.whole(all[0].row).unwrap().unwrap().outcome else {
+        panic!("no error")
+    };
+    assert_eq!((error.code, error.message.as_str()), (-32050, "The toast is burnt"));
+    assert_eq!(all[1].arguments.as_deref(), Some(r#"{"text":"{\"a\":1.0}"}"#));
+    assert_eq!(record.entries(Some(all[1].row)).unwrap()[0].kind, "sent");
+    record.sending(&call(&server())).unwrap();
+}
