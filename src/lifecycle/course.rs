@@ -32,7 +32,7 @@ const ODD_ANSWERS: u32 = 3;
 /// How long a question may stand unanswered, as it may be withdrawn when it is refused.
 const INPUT_PATIENCE: Duration = Duration::from_secs(3);
 /// How long a cancellation may take.
-const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
+const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest pause between attempts after failures.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
