@@ -19,6 +19,8 @@ use crate::session::{Hint, SessionError};
 
 /// A refusal of `tasks/result` within this time means that the server does not let it wait.
 const FAST: Duration = Duration::from_secs(1);
+/// An error that `tasks/result` ends with after this time may be the task's own.
+const NOT_AT_ONCE: Duration = Duration::from_millis(200);
 /// How long the standing question may still be answered once a poll says that the task has ended or is unknown.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long a task that has ended may take to hand out its result, before it is asked for anew.
@@ -68,6 +70,9 @@ pub(super) struct Course {
     ended: Option<(TaskStatus, Instant)>,
     gone: Option<(RpcError, Instant)>,
     outcome: Option<Outcome>,
+    /// An error of `tasks/result` that may be the task's own. It is where the server then forgets the task: some hand out
+    /// an outcome once.
+    refusal: Option<RpcError>,
     cancel_asked: Option<Instant>,
     cancel_hinted: bool,
     first_fault: Option<Instant>,
@@ -95,6 +100,7 @@ impl Course {
             ended: None,
             gone: None,
             outcome: None,
+            refusal: None,
             cancel_asked: None,
             cancel_hinted: false,
             first_fault: None,
@@ -202,9 +208,12 @@ impl Course {
                     self.settle(outcome);
                 } else if self.task.status.is_terminal() {
                     self.end(self.task.status.clone(), now);
+                    return;
                 } else if self.input_since.is_some_and(|since| now >= since + INPUT_PATIENCE) {
                     self.ending = Some(Ending::InputRequired);
                 }
+                // It goes on, so the error was a refusal to wait.
+                self.refusal = None;
             }
             Err(error) => match self.outcome.take() {
                 // The outcome is there already; that the task cannot be seen any more changes nothing.
@@ -217,6 +226,9 @@ impl Course {
     fn poll_failed(&mut self, error: SessionError, now: Instant) {
         if let Some(rpc) = error.rpc().filter(|rpc| is_unknown_task(rpc)) {
             let rpc = rpc.clone();
+            if let Some(refusal) = self.refusal.take() {
+                return self.settle(Outcome::Error(refusal));
+            }
             // The end of a task and of its record can come together; then the standing question brings the result.
             if matches!(self.asking, Asking::Standing(_)) {
                 self.gone = Some((rpc, now));
@@ -319,7 +331,10 @@ impl Course {
         if let Some((status, _)) = self.ended.clone() {
             return match status {
                 TaskStatus::Completed => self.ask_again(now, error),
-                status => self.settle_as(status, Outcome::Error(error)),
+                status => {
+                    let own = self.refusal.take().filter(|_| is_unknown_task(&error));
+                    self.settle_as(status, Outcome::Error(own.unwrap_or(error)));
+                }
             };
         }
         let not_done = matches!(
@@ -330,6 +345,9 @@ impl Course {
             // At once: this server does not let it wait. Later: the task has ended somehow, and a poll will say how.
             if held >= FAST {
                 self.next_poll = now;
+            }
+            if held >= NOT_AT_ONCE && error.code == codes::INTERNAL_ERROR && !is_unknown_task(&error) {
+                self.refusal = Some(error);
             }
         } else {
             // The task's own error. Whether it failed or was cancelled is for a last poll to say.

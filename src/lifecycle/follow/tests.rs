@@ -147,6 +147,33 @@ async fn a_result_that_does_not_wait_is_fetched_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_error_that_is_handed_out_once_is_the_tasks_own() {
+    let lived = simply(1_000, |method, _, _| match method {
+        "tasks/result" => Some(Answer::Error(-32603, "task failed: the bread is burnt").after(500)),
+        _ => Some(Answer::Error(-32602, "task not found")),
+    })
+    .await;
+    assert_eq!(outcome(&lived.ending), "failed: task failed: the bread is burnt (-32603)");
+    let lived = simply(1_000, |method, _, nth| match (method, nth) {
+        ("tasks/result", 1) => Some(Answer::Error(-32603, "the bread is burnt").after(500)),
+        ("tasks/result", _) => Some(Answer::Error(-32602, "task not found")),
+        _ => is("failed"),
+    })
+    .await;
+    assert_eq!(outcome(&lived.ending), "failed: the bread is burnt (-32603)");
+    // A refusal to wait is none, and neither is the word that the task has gone.
+    for refusal in [Answer::Error(-32603, "not completed"), Answer::Error(-32602, "expired").after(500)] {
+        let mut refusal = Some(refusal);
+        let lived = simply(1_000, move |method, _, _| match method {
+            "tasks/result" => refusal.take().or(Some(Answer::Never)),
+            _ => Some(Answer::Error(-32602, "task not found")),
+        })
+        .await;
+        assert!(matches!(lived.ending, Ending::Lost { .. }), "{:?}", lived.ending);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_completed_task_may_need_a_moment_to_hand_out_its_result() {
     let lived = simply(1_000, |method, _, nth| match (method, nth) {
         ("tasks/result", 1..=3) => Some(Answer::Error(-32602, "not completed yet")),
