@@ -125,7 +125,7 @@ fn a_known_total_is_a_bar_that_leaves_the_result_alone() {
         let path = format!("path={}", folder.path().display());
         let mut terminal = Terminal::run(columns, &["call", "-s", "demo", "hash-files", &path], &[]);
         assert_eq!(terminal.wait(), 0);
-        assert!(terminal.saw("%"), "{}", terminal.contents());
+        assert!(terminal.saw("%"), "{columns}: {:?}", String::from_utf8_lossy(&terminal.bytes()));
         assert!(columns < 40 || terminal.saw("█"), "{columns}");
         let screen = terminal.contents();
         let flat = screen.replace('\n', "");
