@@ -13,14 +13,15 @@ use crate::model::duration;
 #[command(name = "mcp-task", version, max_term_width = 100, propagate_version = false, arg_required_else_help = true)]
 #[command(after_help = "Try it: mcp-task call -s demo hash-files path=.")]
 pub struct App {
-    #[command(flatten)]
-    pub global: Global,
     #[command(subcommand)]
     pub action: Action,
+    #[command(flatten)]
+    pub global: Global,
 }
 
 /// What every command takes.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub struct Global {
     /// The server: `demo`, an http(s) URL, or a command line
     #[arg(short, long, global = true, env = "MCP_TASK_SERVER", value_name = "SERVER")]
@@ -43,8 +44,8 @@ pub struct Global {
     /// What stdout carries
     #[arg(short, long, global = true, env = "MCP_TASK_OUTPUT", value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
-    /// The same as --output json
-    #[arg(long, global = true, conflicts_with = "output")]
+    /// The same as --output json, which it goes before
+    #[arg(long, global = true)]
     pub json: bool,
     /// How progress is shown on stderr: a bar on a terminal, lines elsewhere
     #[arg(long, global = true, env = "MCP_TASK_PROGRESS", value_name = "HOW", default_value = "auto")]

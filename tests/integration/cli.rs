@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Bench, run, run_with_input};
+use crate::support::{Bench, finish, program, run, run_with_input};
 
 #[test]
 fn mistakes_on_the_command_line_are_usage() {
@@ -111,6 +111,13 @@ fn arguments_reach_the_server_to_the_digit() {
     run(&["-s", &server, "call", "t", "--input", r#"{"n":"x"}"#]).exits(2).says("`n` should be integer, not \"x\"");
     run(&["-s", &server, "call", "t", "--input", r#"{"n":"x"}"#, "--no-validate"]).exits(0);
     assert_eq!(bench.of("tools/call").len(), 4);
+}
+
+#[test]
+fn a_flag_goes_before_the_environment() {
+    let mut command = program(&["-s", "demo", "call", "count-words", "text=a", "--json"]);
+    command.env("MCP_TASK_OUTPUT", "jsonl");
+    assert_eq!(finish(command).exits(0).json()["structuredContent"]["words"], 1);
 }
 
 #[test]
