@@ -33,7 +33,13 @@ pub(super) fn coerce(key: &str, typed: &str, kind: &Kind) -> Result<Value, Strin
         let item = kind.items.as_deref().cloned().unwrap_or_default();
         return coerce(key, typed, &item).map(|item| Value::Array(vec![item]));
     }
-    Err(format!("`{}` should be {}, not `{}`{}", text::line(key), kind.describe(), text::line(typed), example(kind)))
+    Err(format!(
+        "`{}` should be {}, not `{}`{}",
+        text::line(key),
+        text::line(&kind.describe()),
+        text::line(typed),
+        example(kind)
+    ))
 }
 
 fn fits(json: &Value, kind: &Kind) -> bool {

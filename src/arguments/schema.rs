@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 /// How deep references are followed; a schema may go round in circles.
 const DEPTH: usize = 16;
+/// How deep `anyOf` and its kin are entered. They branch, so the depth is an exponent.
+const BRANCHING: usize = 5;
 
 /// A tool's input schema.
 #[derive(Clone, Debug)]
@@ -107,12 +109,12 @@ impl Schema {
     pub(super) fn at(&self, path: &[String]) -> Kind {
         let mut schema = &self.root;
         for part in path {
-            match self.child(schema, part, DEPTH) {
+            match self.child(schema, part, BRANCHING) {
                 Some(child) => schema = child,
                 None => return Kind::default(),
             }
         }
-        self.kind(schema, DEPTH)
+        self.kind(schema, BRANCHING)
     }
 
     fn child<'a>(&'a self, schema: &'a Value, name: &str, depth: usize) -> Option<&'a Value> {

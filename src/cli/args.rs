@@ -63,7 +63,7 @@ pub struct Global {
     #[arg(long, global = true, env = "MCP_TASK_STATE_DIR", value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
     /// Record a hash of the arguments, not the arguments
-    #[arg(long, global = true, env = "MCP_TASK_NO_RECORD_ARGS")]
+    #[arg(long, global = true, env = "MCP_TASK_NO_RECORD_ARGS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_record_args: bool,
     /// How long starting a server and the handshake may take; 0: for ever
     #[arg(long, global = true, env = "MCP_TASK_START_TIMEOUT", value_name = "DURATION", default_value = "180s", value_parser = duration::parse)]

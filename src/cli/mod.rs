@@ -74,6 +74,9 @@ async fn run(app: App) -> Exit {
     };
     printer.finish();
     // A reader of stdout that has left had enough: that is not a failure of ours.
+    if printer.stdout_has_failed() && matches!(exit, Exit::Done) {
+        return Exit::Unexpected;
+    }
     if printer.stdout_is_closed() && matches!(exit, Exit::Unexpected) { Exit::Done } else { exit }
 }
 

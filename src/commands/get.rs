@@ -28,7 +28,8 @@ pub async fn run(context: &Context, found: &Found) -> anyhow::Result<Exit> {
     };
     recorder.seen(&task);
     show(context, &task);
-    session.close(!task.status.is_terminal()).await;
+    // A look never ends the session: the result may yet be fetched in it.
+    session.close(true).await;
     Ok(Exit::Done)
 }
 

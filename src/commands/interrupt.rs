@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP. The first may be a command's to handle; the next ends the program at once.
+//! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT. The first may be a command's to handle; the next ends the program at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,21 +61,27 @@ impl Interrupts {
 }
 
 #[cfg(unix)]
-struct Signals([tokio::signal::unix::Signal; 3]);
+struct Signals([tokio::signal::unix::Signal; 4]);
 
 #[cfg(unix)]
 impl Signals {
     fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self([signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?]))
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::quit())?,
+        ]))
     }
 
     async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.0;
+        let [interrupt, terminate, hangup, quit] = &mut self.0;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             _ = hangup.recv() => {}
+            _ = quit.recv() => {}
         }
     }
 }

@@ -27,7 +27,11 @@ pub enum CallEnding {
 
 /// Whether a call that ended so may have started the tool.
 pub fn may_have_started(error: &SessionError) -> bool {
-    error.connection().is_some_and(|error| !error.was_never_sent() && !error.is_refusal())
+    match error {
+        // An answer that cannot be read comes from a server that took the call.
+        SessionError::Protocol { .. } => true,
+        error => error.connection().is_some_and(|error| !error.was_never_sent() && !error.is_refusal()),
+    }
 }
 
 /// Calls once. `idle_limit` is how long the server may be silent, progress counting as a sign of life; `deadline` is when

@@ -268,6 +268,8 @@ impl Course {
     pub(super) fn hinted(&mut self, hint: Hint, now: Instant) {
         match hint {
             Hint::Progress(progress) => self.events.push(Event::Progress(progress)),
+            // A notification that was overtaken by the end.
+            Hint::Task(_) if self.ended.is_some() => {}
             Hint::Task(task) if task.status.is_terminal() => {
                 self.cancel_hinted |= task.status == TaskStatus::Cancelled;
                 // Not relied on: it makes us look, once.
@@ -318,7 +320,10 @@ impl Course {
     fn result_came(&mut self, result: ToolResult, now: Instant) {
         if let Some((status, _)) = self.ended.clone() {
             self.settle_as(status, Outcome::Result(result));
-        } else if self.cancel_asked.is_some() || self.cancel_hinted || (result.is_empty() && self.gone.is_none()) {
+        } else if self.gone.is_some() {
+            // There is nobody to confirm it any more.
+            self.settle(Outcome::Result(result));
+        } else if self.cancel_asked.is_some() || self.cancel_hinted || result.is_empty() {
             // A cancelled task's `tasks/result` is answered with all sorts of things, a bare `_meta` among them.
             self.outcome = Some(Outcome::Result(result));
             self.next_poll = now;

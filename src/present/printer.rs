@@ -61,6 +61,7 @@ struct Inner {
     colour: bool,
     stdout_is_terminal: bool,
     stdout_closed: AtomicBool,
+    stdout_failed: AtomicBool,
     noise_told: AtomicBool,
     bar: Mutex<Option<ProgressBar>>,
     relay: Mutex<Option<Relay>>,
@@ -83,6 +84,7 @@ impl Printer {
             colour: !plain && std::io::stderr().is_terminal(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stdout_closed: AtomicBool::new(false),
+            stdout_failed: AtomicBool::new(false),
             noise_told: AtomicBool::new(false),
             bar: Mutex::default(),
             relay: Mutex::default(),
@@ -109,21 +111,36 @@ impl Printer {
         self.0.stdout_closed.load(Ordering::Relaxed)
     }
 
+    /// Whether data could not be written though somebody wants it: a full disk, say.
+    pub fn stdout_has_failed(&self) -> bool {
+        self.0.stdout_failed.load(Ordering::Relaxed)
+    }
+
     /// Writes a line of data to stdout. A reader that has left is no error: what is left to say has no taker.
     pub fn data(&self, line: &str) {
         if self.stdout_is_closed() {
             return;
         }
+        let mut fault = None;
         self.beside_bar(|| {
             let mut stdout = std::io::stdout().lock();
             let written = stdout.write_all(line.as_bytes()).and_then(|()| match line.ends_with('\n') {
                 true => stdout.flush(),
                 false => stdout.write_all(b"\n").and_then(|()| stdout.flush()),
             });
-            if written.is_err() {
-                self.0.stdout_closed.store(true, Ordering::Relaxed);
+            match written {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                    self.0.stdout_closed.store(true, Ordering::Relaxed);
+                }
+                Err(error) => fault = Some(error),
             }
         });
+        if let Some(error) = fault
+            && !self.0.stdout_failed.swap(true, Ordering::Relaxed)
+        {
+            self.error(&format!("cannot write to stdout: {error}"));
+        }
     }
 
     /// Writes text that a server wrote: as it is for a program, escaped for a person.

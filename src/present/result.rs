@@ -15,9 +15,11 @@ use crate::model::text;
 /// # Errors
 /// Where a file of `save` cannot be written.
 pub fn show(printer: &Printer, result: &ToolResult, save: Option<&Path>) -> anyhow::Result<()> {
-    let saved = match save {
-        Some(folder) => save_blocks(result, folder)?,
-        None => vec![None; result.content.len()],
+    // A file that cannot be written must not cost the result, which may be kept nowhere else.
+    let (saved, fault) = match save.map(|folder| save_blocks(result, folder)) {
+        Some(Ok(saved)) => (saved, None),
+        Some(Err(error)) => (vec![None; result.content.len()], Some(error)),
+        None => (vec![None; result.content.len()], None),
     };
     match printer.output() {
         Output::Json => printer.raw_json(&result.raw),
@@ -40,7 +42,7 @@ pub fn show(printer: &Printer, result: &ToolResult, save: Option<&Path>) -> anyh
             printer.note(&format!("saved {}", file.display()));
         }
     }
-    Ok(())
+    fault.map_or(Ok(()), Err)
 }
 
 enum Block {

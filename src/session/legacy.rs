@@ -34,18 +34,21 @@ pub(super) async fn open(peer: &Peer, limit: Option<Duration>) -> Result<Profile
         "capabilities": {},
         "clientInfo": {"name": "mcp-task", "title": "mcp-task", "version": env!("CARGO_PKG_VERSION")},
     });
-    let in_flight = peer.request(&params, RequestHead { method: INITIALIZE.to_owned(), ..RequestHead::default() });
-    let reply = match limit {
-        None => in_flight.await,
-        Some(limit) => match timeout(limit, in_flight).await {
-            Ok(reply) => reply,
-            Err(_) => return Err(SessionError::TimedOut { method: INITIALIZE, limit }),
-        },
+    let shake = async {
+        let head = RequestHead { method: INITIALIZE.to_owned(), ..RequestHead::default() };
+        let reply = peer.request(&params, head).await.map_err(|error| SessionError::of(INITIALIZE, error))?;
+        let profile = read_profile(&reply)?;
+        peer.negotiated(&profile.version);
+        peer.notify(INITIALIZED, &Value::Null).await.map_err(SessionError::Connection)?;
+        Ok(profile)
     };
-    let profile = read_profile(&reply.map_err(|error| SessionError::of(INITIALIZE, error))?)?;
-    peer.negotiated(&profile.version);
-    peer.notify(INITIALIZED, &Value::Null).await.map_err(SessionError::Connection)?;
-    Ok(profile)
+    match limit {
+        None => shake.await,
+        Some(limit) => match timeout(limit, shake).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(SessionError::TimedOut { method: INITIALIZE, limit }),
+        },
+    }
 }
 
 fn read_profile(reply: &RawJson) -> Result<Profile, SessionError> {

@@ -48,12 +48,32 @@ fn files_are_saved_where_asked() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_does_not_cost_the_result() {
+    let bench = answering(
+        json!({"content": [{"type": "text", "text": "dough"}, {"type": "image", "data": "%%", "mimeType": "image/png"}]}),
+    );
+    let folder = bench.path("out").display().to_string();
+    run(&["-s", &bench.stdio(), "call", "plain", "--save", &folder])
+        .exits(1)
+        .prints("dough\n[image, image/png, 1 byte]\n")
+        .says("not Base64");
+}
+
+#[test]
+fn a_full_disk_is_no_reader_that_left() {
+    let bench = answering(json!({"content": [{"type": "text", "text": "dough"}]}));
+    let mut command = program(&["-s", &bench.stdio(), "call", "plain"]);
+    command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    finish(command).exits(1).says("cannot write to stdout");
+}
+
+#[test]
 fn nothing_that_a_server_writes_moves_the_cursor() {
     let evil = "no yeast\u{1b}[1A\u{1b}[2K\u{1b}]52;c;aGk=\u{7}\u{9b}31m\u{202e}";
     let task = json!({"taskId": format!("t{evil}"), "status": "working", "statusMessage": evil, "pollInterval": 100});
     let bench = Bench::new(&json!({
         "tools": [{"name": "bake", "title": evil, "description": evil, "execution": {"taskSupport": "optional"},
-                   "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "description": evil}}}}],
+                   "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "description": evil}, "e": {"type": evil}}}}],
         "rules": [
             {"method": "initialize", "steps": [{"stderr": evil}, {"reply": {"protocolVersion": "2025-11-25", "serverInfo": {"name": evil, "version": evil},
                 "capabilities": {"tools": {}, "tasks": {"list": {}, "requests": {"tools": {"call": {}}}}}}}]},
@@ -74,6 +94,7 @@ fn nothing_that_a_server_writes_moves_the_cursor() {
         &["get", "x"],
         &["list"],
         &["call", "bake", "b=1"],
+        &["call", "bake", "e=1"],
     ] {
         let outcome = run(&[&["-s", &server], arguments].concat());
         let text = format!("{}{}", outcome.stdout, outcome.stderr);

@@ -157,7 +157,7 @@ fn a_grandchild_does_not_survive_the_wrapper() {
 
 #[test]
 fn every_signal_leaves_nothing_behind_and_cancels_what_nobody_can_come_back_to() {
-    for kind in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+    for kind in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         let bench = Bench::new(&json!({"rules": [
             {"method": "tools/call", "steps": [working()]},
             {"method": "tasks/result", "steps": []},

@@ -9,7 +9,7 @@ use reqwest::{Response, Url};
 
 use super::events::{Cursor, Event, Events, EventsError};
 use super::link::Link;
-use super::request::{Refusal, answers, attribute, is_event_stream};
+use super::request::{answers, attribute, is_event_stream};
 use crate::rpc::{ConnectionError, Direction, Message, RequestId, message};
 use crate::transport::Notice;
 
@@ -53,7 +53,7 @@ pub(super) async fn follow(
                 None => ConnectionError::StreamEnded { resumes: 0 },
             });
         }
-        response = resume(link, &mut progress, url).await?;
+        response = resume(link, &mut progress).await?;
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn pause(retry: Option<Duration>, fruitless: u32) -> Duration {
     grown.min(LONGEST_RETRY).max(asked)
 }
 
-async fn resume(link: &Link, progress: &mut Progress, url: &Url) -> Result<Response, ConnectionError> {
+async fn resume(link: &Link, progress: &mut Progress) -> Result<Response, ConnectionError> {
     while progress.fruitless < FRUITLESS {
         let pause = pause(progress.cursor.retry, progress.fruitless);
         link.settings.notices.tell(Notice::Resuming(pause));
@@ -94,16 +94,10 @@ async fn resume(link: &Link, progress: &mut Progress, url: &Url) -> Result<Respo
         match link.open_stream(progress.cursor.last_id.as_deref()).await {
             Ok(response) if is_event_stream(&response) => return Ok(response),
             Ok(response) if response.status().is_server_error() || response.status().as_u16() == 429 => {}
-            Ok(response) if response.status().is_success() => break,
-            Ok(response) => {
-                let refusal = Refusal::read(link, response, url).await;
-                return Err(match refusal.into_error(link.has_session()) {
-                    ConnectionError::Status { .. } => ConnectionError::StreamEnded { resumes: progress.fruitless },
-                    error => error,
-                });
-            }
+            // Whatever the reason, the request itself was taken before: this is a lost answer, not a refusal.
+            Ok(_) => break,
             Err(error) if error.is_passing() => {}
-            Err(error) => return Err(error),
+            Err(_) => break,
         }
     }
     Err(ConnectionError::StreamEnded { resumes: progress.fruitless })
