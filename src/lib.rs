@@ -13,6 +13,7 @@
 //! | [`present`] | the only writer to stdout and stderr; bar, lines, JSON events, results | sessions, beyond the words of their events |
 //! | [`lifecycle`] | a task's life: launch, polls, result, cancellation, end | how it is shown |
 //! | [`session`] | a conversation with one server; here the protocol eras end | what anybody does with a task |
+//! | [`record`] | every task ever started, in a database of the user's own | any protocol, any terminal |
 //! | [`transport`] | a child's pipes, or HTTP | what messages mean |
 //! | [`rpc`] | JSON-RPC: messages, framing, a peer with requests in flight | MCP |
 //! | [`model`] | tasks, tools, results, durations; text made safe to show | any wire format |
@@ -23,7 +24,7 @@
 //! # The way of a call
 //!
 //! [`cli`] reads the words and builds a [`commands::Context`]. [`commands::call`] opens a [`session::Session`] over a
-//! [`transport`], finds the tool, builds and checks the [`arguments`], and has the session decide between a plain call
+//! [`transport`], finds the tool, builds and checks the [`arguments`], notes the call in the [`record`], and has the session decide between a plain call
 //! and a task. [`lifecycle::call()`] sends it, once. Where a task comes back, [`lifecycle::follow()`] runs two questions
 //! side by side, a poll at the server's pace and a standing one for the result, and asks the pure
 //! [`lifecycle::course`] what each answer means. Whatever happens becomes a [`lifecycle::Event`], which is all that
