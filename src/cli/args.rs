@@ -26,6 +26,9 @@ pub struct Global {
     /// The server: `demo`, an http(s) URL, or a command line
     #[arg(short, long, global = true, env = "MCP_TASK_SERVER", value_name = "SERVER")]
     pub server: Option<String>,
+    /// Whether the server was typed, not taken from the environment.
+    #[arg(skip)]
+    pub server_was_typed: bool,
     /// A variable for the server's process, on top of this one's environment (repeatable)
     #[arg(long, global = true, value_name = "K=V", value_parser = settings::env_pair)]
     pub env: Vec<(String, String)>,

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use clap::Parser;
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::commands::list::ListOptions;
 use crate::commands::{self, Context, Interrupts, troubles};
@@ -19,7 +20,7 @@ use args::{Action, App};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let app = match App::try_parse() {
+    let app = match read_words() {
         Ok(app) => app,
         Err(error) => {
             // Help and version go to stdout, mistakes to stderr; a reader that has left is no mistake.
@@ -45,6 +46,14 @@ pub fn main() -> ExitCode {
     // Whatever still runs has no more to do, and reading stdin cannot be stopped.
     runtime.shutdown_background();
     exit.into()
+}
+
+fn read_words() -> Result<App, clap::Error> {
+    let matches = App::command().try_get_matches()?;
+    let mut app = App::from_arg_matches(&matches)?;
+    let typed = |matches: &clap::ArgMatches| matches.value_source("server") == Some(ValueSource::CommandLine);
+    app.global.server_was_typed = typed(&matches) || matches.subcommand().is_some_and(|(_, of_it)| typed(of_it));
+    Ok(app)
 }
 
 async fn run(app: App) -> Exit {
@@ -106,6 +115,7 @@ fn prepare(app: &App, printer: Printer, keeper: Keeper) -> Result<Context, Box<T
         keeper,
         interrupts,
         server,
+        server_was_typed: app.global.server_was_typed,
         connection,
         progress,
         state_dir,

@@ -28,11 +28,13 @@ struct Line {
 /// Where the record cannot be read or the named server cannot be asked.
 pub async fn run(context: &Context, options: ListOptions) -> anyhow::Result<Exit> {
     let mut record = Record::open(&context.state_dir)?;
-    let here = |known: &Known| context.server.as_ref().is_none_or(|(name, _)| known.server.name == *name);
+    let here = |known: &Known| {
+        !context.server_was_typed || context.server.as_ref().is_none_or(|(name, _)| known.server.name == *name)
+    };
     let mut lines: Vec<Line> =
         record.all()?.into_iter().filter(here).map(|known| Line { known: Some(known), task: None }).collect();
     // A server that would be started for this has no tasks yet.
-    if context.server.is_some() && !context.server_is_child() {
+    if context.server_was_typed && !context.server_is_child() {
         for task in listed(context).await? {
             let same =
                 |line: &&mut Line| line.known.as_ref().is_some_and(|known| known.task.as_ref() == Some(&task.id));

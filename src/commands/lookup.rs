@@ -46,11 +46,13 @@ pub fn find(context: &mut Context, typed: Option<&str>, last: bool) -> anyhow::R
         }
         Err(error) => return Err(error.into()),
     };
-    let on_server = |known: &Known| context.server.as_ref().is_none_or(|(name, _)| known.server.name == *name);
+    let on_server = |known: &Known| {
+        !context.server_was_typed || context.server.as_ref().is_none_or(|(name, _)| known.server.name == *name)
+    };
     let known = match (typed, &record) {
         (None, Some(record)) if last => {
             let newest = record.all()?.into_iter().find(|known| known.task.is_some() && on_server(known));
-            Some(newest.ok_or(LookupError::Nothing(if context.server.is_some() { " on this server" } else { "" }))?)
+            Some(newest.ok_or(LookupError::Nothing(if context.server_was_typed { " on this server" } else { "" }))?)
         }
         (None, _) => {
             return Err(UsageError::hinting("no task is named", "give an id, a prefix of one, or --last").into());
@@ -98,7 +100,7 @@ fn line(known: &Known) -> String {
 
 /// The server of a recorded task, in the session that the task belongs to.
 fn go_back_to(context: &mut Context, known: &Known) -> anyhow::Result<()> {
-    if context.server.is_none() {
+    if !context.server_was_typed || context.server.is_none() {
         let target = super::ServerTarget::parse(&known.server.name)?;
         context.server = Some((known.server.name.clone(), target));
     }

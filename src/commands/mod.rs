@@ -41,6 +41,8 @@ pub struct Context {
     pub interrupts: Interrupts,
     /// The server as the user named it, and what that means.
     pub server: Option<(String, ServerTarget)>,
+    /// Whether it was typed. One from the environment gives way to what the record knows of a task.
+    pub server_was_typed: bool,
     /// How to connect to it.
     pub connection: ConnectionSettings,
     /// How progress is shown.

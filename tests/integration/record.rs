@@ -68,6 +68,19 @@ fn a_result_once_fetched_is_shown_after_the_server_is_gone() {
 }
 
 #[test]
+fn a_server_in_the_environment_does_not_hide_what_is_recorded() {
+    let bench = bakery();
+    let server = bench.http();
+    run(&bench, &["-s", &server.url, "call", "bake", "--detach"]).exits(0);
+    for arguments in [&["list", "--json"][..], &["watch", "t-loaf"]] {
+        let mut command = program(arguments);
+        command.env("MCP_TASK_STATE_DIR", bench.path("state")).env("MCP_TASK_SERVER", "no-such-program");
+        assert!(finish(command).exits(0).stdout.contains("loaf"));
+    }
+    run(&bench, &["-s", "http://127.0.0.1:1/mcp", "watch", "--last"]).exits(10).says("on this server");
+}
+
+#[test]
 fn a_killed_command_leaves_its_task_known() {
     let bench = Bench::new(&json!({"session": true, "rules": [
         {"method": "tools/call", "steps": [{"reply": {"task": task("t-rye", "working")}}]},
