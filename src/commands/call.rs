@@ -111,8 +111,9 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         context.printer.note(&format!("follow it with: {}", context.command_for("watch", &task.id)));
         return Ok(Exit::Done);
     }
-    let (exit, lives) = follow::to_the_end(context, &session, task, &options.wait, deadline, watch).await?;
-    session.close(lives).await;
+    let exit = follow::to_the_end(context, &session, task, &options.wait, deadline, watch).await?;
+    // Others may watch the task in this session, or fetch its result again.
+    session.close(true).await;
     Ok(exit)
 }
 

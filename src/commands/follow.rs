@@ -45,7 +45,7 @@ pub(super) struct Watch {
     pub(super) recorder: Recorder,
 }
 
-/// Follows `task` and shows what it came to. Whether the task may still live is the second value.
+/// Follows `task` and shows what it came to.
 pub(super) async fn to_the_end(
     context: &Context,
     session: &Session,
@@ -53,7 +53,7 @@ pub(super) async fn to_the_end(
     options: &WaitOptions,
     deadline: Option<Instant>,
     mut watch: Watch,
-) -> anyhow::Result<(Exit, bool)> {
+) -> anyhow::Result<Exit> {
     context.now_following(&task);
     let follow_options = FollowOptions { least_pause: options.least_pause, deadline };
     let Watch { subscription, reporter, commands, recorder } = &mut watch;
@@ -63,16 +63,14 @@ pub(super) async fn to_the_end(
     show(context, ending, &task, options)
 }
 
-fn show(context: &Context, ending: Ending, task: &Task, options: &WaitOptions) -> anyhow::Result<(Exit, bool)> {
+fn show(context: &Context, ending: Ending, task: &Task, options: &WaitOptions) -> anyhow::Result<Exit> {
     if let Ending::Done { outcome: TaskOutcome::Result(tool_result), status, cancel_asked } = &ending {
         if *cancel_asked {
             context.printer.note(&format!("task {} finished before it could be cancelled", task.id));
         }
-        return Ok((show_result(context, tool_result, *status == TaskStatus::Failed, options)?, false));
+        return show_result(context, tool_result, *status == TaskStatus::Failed, options);
     }
-    let lives =
-        matches!(ending, Ending::Left(_) | Ending::Broken(_) | Ending::InputRequired | Ending::CancelUnconfirmed);
-    Ok((troubles::of_ending(context, &ending, task).show(&context.printer), lives))
+    Ok(troubles::of_ending(context, &ending, task).show(&context.printer))
 }
 
 /// Shows a tool's result. `failed` is the task's own word.

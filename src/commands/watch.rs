@@ -46,8 +46,8 @@ pub(super) async fn attach(
     let mut reporter = Box::new(Recorded(recorder.clone(), reporter(&context.printer, progress)));
     crate::lifecycle::Reporter::report(reporter.as_mut(), &Event::Created { task: task.clone(), immediate: None });
     let watch = Watch { subscription, reporter, commands, recorder };
-    let (exit, lives) = follow::to_the_end(context, &session, task, options, deadline, watch).await?;
-    session.close(lives).await;
+    let exit = follow::to_the_end(context, &session, task, options, deadline, watch).await?;
+    session.close(true).await;
     Ok(exit)
 }
 

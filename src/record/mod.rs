@@ -249,8 +249,13 @@ impl Record {
     /// Where it cannot be written.
     pub fn lost(&mut self, row: RowId, why: &str) -> Result<(), RecordError> {
         self.change(|transaction, at| {
-            transaction.execute("UPDATE tasks SET lost = ?2, seen_at = ?3 WHERE id = ?1", params![row.0, why, at])?;
-            note(transaction, row, at, "lost", Some(why))
+            // A task that has ended stays so, whatever becomes of its server.
+            let changed = transaction.execute(
+                "UPDATE tasks SET lost = ?2, seen_at = ?3 WHERE id = ?1 AND lost IS NULL
+                 AND (status IS NULL OR status NOT IN ('completed', 'failed', 'cancelled'))",
+                params![row.0, why, at],
+            )?;
+            if changed > 0 { note(transaction, row, at, "lost", Some(why)) } else { Ok(()) }
         })
     }
 

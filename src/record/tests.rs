@@ -54,9 +54,12 @@ fn errors_and_losses_are_kept() {
     let error = RpcError { code: -32050, message: "burnt".into(), data: Some(RawJson::from_value(&json!([1]))) };
     record.ended(row, &TaskStatus::Failed, &TaskOutcome::Error(error.clone())).unwrap();
     record.lost(row, "expired").unwrap();
+    assert_eq!(record.all().unwrap()[0].lost, None, "a task that has ended stays so");
+    let lost = record.sending(&call(&server())).unwrap();
+    record.lost(lost, "expired").unwrap();
     let known = &record.whole(row).unwrap().unwrap();
     assert!(matches!(&known.outcome, Some(TaskOutcome::Error(kept)) if *kept == error));
-    assert_eq!(known.lost.as_deref(), Some("expired"));
+    assert_eq!(record.all().unwrap()[0].lost.as_deref(), Some("expired"));
 }
 
 #[test]
