@@ -27,7 +27,7 @@
 //! [`transport`], finds the tool, builds and checks the [`arguments`], notes the call in the [`record`], and has the session decide between a plain call
 //! and a task. [`lifecycle::call()`] sends it, once. Where a task comes back, [`lifecycle::follow()`] runs two questions
 //! side by side, a poll at the server's pace and a standing one for the result, and asks the pure
-//! [`lifecycle::course`] what each answer means. Whatever happens becomes a [`lifecycle::Event`], which is all that
+//! `lifecycle::course` what each answer means. Whatever happens becomes a [`lifecycle::Event`], which is all that
 //! [`present`] sees; how it ended becomes a result on stdout or a [`present::Trouble`], and either way a
 //! [`present::Exit`].
 //!

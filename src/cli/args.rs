@@ -195,6 +195,9 @@ pub struct Wait {
     /// The least pause between two looks at the task; a server's longer wish counts
     #[arg(long, env = "MCP_TASK_POLL", value_name = "DURATION", value_parser = duration::parse)]
     pub poll: Option<Duration>,
+    /// How long the server may be out of reach before its task is left to itself; 0: for ever
+    #[arg(long, env = "MCP_TASK_PATIENCE", value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
+    pub patience: Duration,
     /// On Ctrl-C ask for the task to be cancelled before leaving
     #[arg(long)]
     pub cancel_on_interrupt: bool,

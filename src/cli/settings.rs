@@ -114,6 +114,7 @@ impl Wait {
         WaitOptions {
             timeout: self.timeout,
             least_pause: self.poll,
+            patience: limit(self.patience),
             cancel_on_interrupt: self.cancel_on_interrupt,
             save: self.save.clone(),
         }

@@ -20,6 +20,8 @@ pub struct WaitOptions {
     pub timeout: Option<Duration>,
     /// The least pause between polls.
     pub least_pause: Option<Duration>,
+    /// How long the server may be out of reach; `None`: for ever.
+    pub patience: Option<Duration>,
     /// On Ctrl-C ask for cancellation first.
     pub cancel_on_interrupt: bool,
     /// Where to save what is no text.
@@ -55,7 +57,7 @@ pub(super) async fn to_the_end(
     mut watch: Watch,
 ) -> anyhow::Result<Exit> {
     context.now_following(&task);
-    let follow_options = FollowOptions { least_pause: options.least_pause, deadline };
+    let follow_options = FollowOptions { least_pause: options.least_pause, deadline, patience: options.patience };
     let Watch { subscription, reporter, commands, recorder } = &mut watch;
     let (ending, task) = follow(session, task, subscription, &follow_options, reporter.as_mut(), commands).await;
     recorder.ended(&ending, &task);

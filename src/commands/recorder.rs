@@ -9,12 +9,11 @@ use std::rc::Rc;
 use sha2::{Digest, Sha256};
 
 use super::Context;
-use crate::lifecycle::course::is_unknown_task;
 use crate::lifecycle::{Ending, Event, Reporter};
 use crate::model::{Task, TaskOutcome, TaskStatus};
 use crate::present::Printer;
 use crate::record::{Keep, NewCall, Record, RecordError, RowId, ServerNote};
-use crate::session::{CallRequest, SessionError};
+use crate::session::{CallRequest, SessionError, is_unknown_task};
 use crate::transport::http::SharedSession;
 
 /// Writes about one task. Clones write about the same one.

@@ -4,12 +4,11 @@ use super::lookup::LookupError;
 use super::server::TargetError;
 use super::{Context, tools::UnknownTool};
 use crate::arguments::ArgumentError;
-use crate::lifecycle::course::is_unknown_task;
 use crate::lifecycle::{Ending, Leaving};
 use crate::model::{RpcError, Task, TaskId, TaskOutcome, TaskStatus, Ttl, duration, text};
 use crate::present::{Exit, Trouble};
 use crate::rpc::ConnectionError;
-use crate::session::{Disagreement, SessionError};
+use crate::session::{Disagreement, SessionError, is_unknown_task};
 
 /// Something wrong with what the user asked for. Nothing was sent.
 #[derive(Debug, thiserror::Error)]

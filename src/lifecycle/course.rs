@@ -4,6 +4,15 @@
 //! `tasks/result` is asked once and left standing, so that a task's end needs no poll to be seen. Servers differ in what
 //! they do with the second: some answer at once that the task is not done, some lose it, some never answer. So it speeds
 //! things up, and where it fails the polls are enough.
+//!
+//! | phase | `tasks/get` | `tasks/result` | what ends it |
+//! |---|---|---|---|
+//! | running | at the pace, or woken | stands, is reopened, or waits for the end | a poll's terminal status → ended; an outcome → the ending, or confirming |
+//! | confirming: the outcome is there, how the task ended is not | once | no more | any answer to the poll |
+//! | ended: how is known, the outcome is not there | no more | stands; asked anew beside it, or after a refusal | the outcome |
+//! | gone: a poll does not find the task | no more | what stands may still be answered | an outcome; an error; a second |
+//!
+//! A question in flight is never withdrawn: the answer to it may be the only one the server gives.
 
 use std::time::Duration;
 
@@ -11,24 +20,24 @@ use tokio::time::Instant;
 
 use super::event::Event;
 use super::follow::Ending;
-use super::pace::Pace;
+use super::pace::{FLOOR, Pace};
 use crate::model::rpc_error::codes;
-use crate::model::{RpcError, Task, TaskOutcome, TaskStatus, ToolResult, text};
+use crate::model::{RpcError, Task, TaskOutcome, TaskStatus, ToolResult};
 use crate::rpc::ConnectionError;
-use crate::session::{Hint, SessionError};
+use crate::session::{Hint, SessionError, is_unknown_task};
 
 /// A refusal of `tasks/result` within this time means that the server does not let it wait.
 const FAST: Duration = Duration::from_secs(1);
 /// An error that `tasks/result` ends with after this time may be the task's own.
 const NOT_AT_ONCE: Duration = Duration::from_millis(200);
-/// How long the standing question may still be answered once a poll says that the task has ended or is unknown.
+/// How long the standing question may still be answered once a poll says that the task is unknown.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a task that has ended may take to hand out its result, before it is asked for anew.
-const RESULT_GRACE: Duration = Duration::from_secs(10);
+/// How long a task that has ended may take to hand out its result, before it is asked for once more beside.
+const BESIDE: Duration = Duration::from_secs(10);
+/// How long an unanswered question is waited for once another was refused.
+const LATE: Duration = Duration::from_secs(60);
 /// How often a task that has ended is asked for its result.
 const RESULT_ATTEMPTS: u32 = 4;
-/// How long polls may fail in passing before the task is left to itself.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// How many polls in a row may be answered with an error that says nothing clear.
 const ODD_ANSWERS: u32 = 3;
 /// How long a question may stand unanswered, as it may be withdrawn when it is refused.
@@ -43,71 +52,105 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 enum Asking {
     /// At this time.
     At(Instant),
-    /// It stands since then.
-    Standing(Instant),
+    /// It was; the answer says what next.
+    Asked,
     /// Not before the task has ended: the server does not let it wait.
     AtTheEnd,
-    /// Not at all.
+    /// Not at all: this era brings the result along with the task.
     Never,
 }
 
-/// What stands for the task's outcome until a last poll has said how it ended.
+/// See the table above.
 #[derive(Debug)]
-enum Outcome {
-    Result(ToolResult),
-    Error(RpcError),
+enum Phase {
+    Running,
+    Confirming(TaskOutcome),
+    Ended { status: TaskStatus, since: Instant },
+    Gone { error: RpcError, since: Instant },
+}
+
+/// How cancellation stands, and since when it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cancelling {
+    No,
+    Asked(Instant),
+    Accepted(Instant),
 }
 
 /// The course of one task.
 #[derive(Debug)]
 pub(super) struct Course {
     task: Task,
+    phase: Phase,
     pace: Pace,
+    /// How long the server may be out of reach.
+    patience: Option<Duration>,
     next_poll: Instant,
+    last_poll: Instant,
+    /// A notification came while a poll was on its way, which may have been asked too early.
+    look_again: bool,
+    /// Notifications of the end that polls did not bear out.
+    false_alarms: u32,
+    woken: bool,
     asking: Asking,
+    /// How many questions for the result are in flight, and when the newest was asked.
+    standing: usize,
+    last_asked: Instant,
+    asked_beside: bool,
     result_attempts: u32,
     result_backoff: Duration,
-    ended: Option<(TaskStatus, Instant)>,
-    gone: Option<(RpcError, Instant)>,
-    outcome: Option<Outcome>,
     /// An error of `tasks/result` that may be the task's own. It is where the server then forgets the task: some hand out
     /// an outcome once.
     refusal: Option<RpcError>,
-    cancel_asked: Option<Instant>,
+    /// Why a task that has ended would not hand out its result.
+    withheld: Option<RpcError>,
+    cancelling: Cancelling,
     cancel_hinted: bool,
     first_fault: Option<Instant>,
     faults: u32,
     odd_answers: u32,
     input_since: Option<Instant>,
-    woken: bool,
     session_renewed: bool,
     ending: Option<Ending>,
     events: Vec<Event>,
 }
 
 impl Course {
-    /// Starts from the first sight of a task. `holds` is whether this era's results are asked for apart.
-    pub(super) fn new(task: Task, user_pause: Option<Duration>, holds: bool, now: Instant) -> Self {
+    /// Starts from the first sight of a task. `holds` is whether this era's results are asked for apart; `patience` is how
+    /// long the server may be out of reach, `None`: for ever.
+    pub(super) fn new(
+        task: Task,
+        user_pause: Option<Duration>,
+        patience: Option<Duration>,
+        holds: bool,
+        now: Instant,
+    ) -> Self {
         let mut pace = Pace::new(user_pause);
         pace.hear(task.poll_interval);
         let next_poll = now + pace.next_pause();
         let mut course = Self {
+            phase: Phase::Running,
             pace,
+            patience,
             next_poll,
+            last_poll: now,
+            look_again: false,
+            false_alarms: 0,
+            woken: false,
             asking: if holds { Asking::At(now) } else { Asking::Never },
+            standing: 0,
+            last_asked: now,
+            asked_beside: false,
             result_attempts: 0,
             result_backoff: Duration::from_millis(250),
-            ended: None,
-            gone: None,
-            outcome: None,
             refusal: None,
-            cancel_asked: None,
+            withheld: None,
+            cancelling: Cancelling::No,
             cancel_hinted: false,
             first_fault: None,
             faults: 0,
             odd_answers: 0,
             input_since: (task.status == TaskStatus::InputRequired).then_some(now),
-            woken: false,
             session_renewed: false,
             ending: None,
             events: Vec::new(),
@@ -136,12 +179,21 @@ impl Course {
     /// Whether the outcome is there and a last poll shall say how the task ended. A poll that was asked before the outcome
     /// came cannot know.
     pub(super) fn is_confirming(&self) -> bool {
-        self.outcome.is_some()
+        matches!(self.phase, Phase::Confirming(_))
+    }
+
+    fn is_polled(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Confirming(_))
     }
 
     /// Whether a poll is due.
     pub(super) fn poll_is_due(&self, now: Instant) -> bool {
-        self.ended.is_none() && self.gone.is_none() && now >= self.next_poll
+        self.is_polled() && now >= self.next_poll
+    }
+
+    /// The task is being polled.
+    pub(super) fn poll_asked(&mut self, now: Instant) {
+        self.last_poll = now;
     }
 
     /// Whether `tasks/result` is to be asked now.
@@ -151,75 +203,109 @@ impl Course {
 
     /// `tasks/result` was asked.
     pub(super) fn result_asked(&mut self, now: Instant) {
-        self.asking = Asking::Standing(now);
+        self.asking = Asking::Asked;
+        self.last_asked = now;
+        self.standing += 1;
     }
 
     /// When something is due again, answers aside.
     pub(super) fn wake_at(&self, polling: bool) -> Option<Instant> {
-        let poll = (!polling && self.ended.is_none() && self.gone.is_none()).then_some(self.next_poll);
+        let poll = (!polling && self.is_polled()).then_some(self.next_poll);
         let ask = match self.asking {
             Asking::At(at) => Some(at),
             _ => None,
         };
-        let gone = self.gone.as_ref().map(|(_, since)| *since + GRACE);
-        let ended = self.ended.as_ref().map(|(status, since)| *since + grace(status));
-        let cancel = self.cancel_asked.filter(|_| self.ended.is_none()).map(|since| since + CANCEL_PATIENCE);
-        [poll, ask, gone, ended, cancel].into_iter().flatten().min()
+        let phase = match &self.phase {
+            Phase::Running | Phase::Confirming(_) => self.cancel_since().map(|since| since + CANCEL_PATIENCE),
+            Phase::Ended { since, .. } if !self.asked_beside && self.standing > 0 => Some(*since + BESIDE),
+            Phase::Ended { since, .. } => self.last_wait(*since).filter(|_| self.standing > 0),
+            Phase::Gone { since, .. } => Some(*since + GRACE),
+        };
+        [poll, ask, phase].into_iter().flatten().min()
+    }
+
+    /// When an ended task's result is given up, questions unanswered.
+    fn last_wait(&self, since: Instant) -> Option<Instant> {
+        if self.withheld.is_some() {
+            Some(since + LATE)
+        } else {
+            since.max(self.last_asked).checked_add(self.patience?)
+        }
+    }
+
+    fn cancel_since(&self) -> Option<Instant> {
+        match self.cancelling {
+            Cancelling::No => None,
+            Cancelling::Asked(since) | Cancelling::Accepted(since) => Some(since),
+        }
     }
 
     /// Time has passed.
     pub(super) fn tick(&mut self, now: Instant) {
-        if let Some((error, since)) = &self.gone
-            && now >= *since + GRACE
-        {
-            self.ending = Some(self.lost(error.clone()));
-            return;
-        }
-        if let Some((status, since)) = self.ended.clone()
-            && now >= since + grace(&status)
-        {
-            if status == TaskStatus::Cancelled {
-                self.ending = Some(Ending::Cancelled { message: self.task.status_message.clone() });
-            } else {
-                self.ask_again(now, RpcError::new(0, "the server does not hand out the result"));
+        match &self.phase {
+            Phase::Running | Phase::Confirming(_) => {
+                if self.cancel_since().is_some_and(|since| now >= since + CANCEL_PATIENCE) {
+                    self.ending = Some(Ending::CancelUnconfirmed);
+                }
             }
-            return;
-        }
-        if let Some(since) = self.cancel_asked
-            && self.ended.is_none()
-            && now >= since + CANCEL_PATIENCE
-        {
-            self.ending = Some(Ending::CancelUnconfirmed);
+            Phase::Ended { since, status } => {
+                if !self.asked_beside && self.standing > 0 && now >= *since + BESIDE {
+                    // It may have been lost on the way, or be a large one that is on it.
+                    self.asked_beside = true;
+                    self.asking = Asking::At(now);
+                } else if self.standing > 0 && self.last_wait(*since).is_some_and(|end| now >= end) {
+                    let silence = || RpcError::new(0, "the server does not hand out the result");
+                    let error = self.withheld.take().unwrap_or_else(silence);
+                    self.ending = Some(Ending::NoResult { status: status.clone(), error });
+                }
+            }
+            Phase::Gone { since, error } => {
+                if now >= *since + GRACE {
+                    self.ending = Some(self.lost(error.clone()));
+                }
+            }
         }
     }
 
+    /// Whether the server has lost the session meanwhile, and a new one was opened.
+    pub(super) fn session_renewed(&mut self, renewed: bool) {
+        self.session_renewed = renewed;
+    }
+
     /// A poll came back.
-    pub(super) fn polled(&mut self, reply: Result<Task, SessionError>, session_renewed: bool, now: Instant) {
-        self.session_renewed |= session_renewed;
-        self.woken = false;
-        match reply {
-            Ok(task) => {
+    pub(super) fn polled(&mut self, reply: Result<Task, SessionError>, now: Instant) {
+        let look_again = std::mem::take(&mut self.look_again);
+        self.false_alarms += u32::from(std::mem::take(&mut self.woken));
+        let confirming = match std::mem::replace(&mut self.phase, Phase::Running) {
+            Phase::Confirming(outcome) => Some(outcome),
+            phase => {
+                self.phase = phase;
+                None
+            }
+        };
+        match (reply, confirming) {
+            (Ok(task), confirming) => {
                 self.first_fault = None;
                 self.faults = 0;
                 self.odd_answers = 0;
                 self.see(task, now);
                 self.next_poll = now + self.pace.next_pause();
-                if let Some(outcome) = self.outcome.take() {
+                if let Some(outcome) = confirming {
                     self.settle(outcome);
                 } else if self.task.status.is_terminal() {
                     self.end(self.task.status.clone(), now);
                     return;
                 } else if self.input_since.is_some_and(|since| now >= since + INPUT_PATIENCE) {
                     self.ending = Some(Ending::InputRequired);
+                } else if look_again {
+                    self.wake(now);
                 }
                 // It goes on, so the error was a refusal to wait.
                 self.refusal = None;
             }
-            Err(error) => match self.outcome.take() {
-                // The outcome is there already; that the task cannot be seen any more changes nothing.
-                Some(outcome) => self.settle(outcome),
-                None => self.poll_failed(error, now),
-            },
+            // The outcome is there already; that the task cannot be seen any more changes nothing.
+            (Err(_), Some(outcome)) => self.settle(outcome),
+            (Err(error), None) => self.poll_failed(error, now),
         }
     }
 
@@ -227,24 +313,21 @@ impl Course {
         if let Some(rpc) = error.rpc().filter(|rpc| is_unknown_task(rpc)) {
             let rpc = rpc.clone();
             if let Some(refusal) = self.refusal.take() {
-                return self.settle(Outcome::Error(refusal));
+                return self.settle(TaskOutcome::Error(refusal));
             }
             // The end of a task and of its record can come together; then the standing question brings the result.
-            if matches!(self.asking, Asking::Standing(_)) {
-                self.gone = Some((rpc, now));
+            if self.standing > 0 {
+                self.phase = Phase::Gone { error: rpc, since: now };
             } else {
                 self.ending = Some(self.lost(rpc));
             }
             return;
         }
-        if error.is_session_gone() {
-            self.session_renewed = true;
-            self.ending = Some(self.lost(RpcError::new(0, error.to_string())));
-            return;
+        if self.ends_with_its_server(&error) {
+            return self.cancelled();
         }
-        let passing = if error.is_passing() {
-            let since = *self.first_fault.get_or_insert(now);
-            now < since + PATIENCE
+        let passing = if error.is_passing() || error.is_session_gone() {
+            self.is_patient(now)
         } else if error.rpc().is_some_and(|rpc| rpc.code != codes::METHOD_NOT_FOUND) {
             self.odd_answers += 1;
             self.odd_answers < ODD_ANSWERS
@@ -260,130 +343,203 @@ impl Course {
         let backoff = Duration::from_millis(500) * 2u32.saturating_pow(self.faults.min(10) - 1);
         let pause = self.pace.next_pause().max(asked).max(backoff.min(LONGEST_BACKOFF));
         self.next_poll = now + pause;
-        let reason = error.to_string();
-        self.events.push(Event::PollFailed { id: self.task.id.clone(), reason, retry_in: pause });
+        let gives_up_in = self.first_fault.zip(self.patience).map(|(since, patience)| (since + patience) - now);
+        let (id, reason) = (self.task.id.clone(), error.to_string());
+        self.events.push(Event::PollFailed { id, reason, retry_in: pause, gives_up_in });
     }
 
-    /// The server said something unasked.
-    pub(super) fn hinted(&mut self, hint: Hint, now: Instant) {
+    /// Notes a fault that may pass; whether there is patience left.
+    fn is_patient(&mut self, now: Instant) -> bool {
+        let since = *self.first_fault.get_or_insert(now);
+        self.patience.is_none_or(|patience| now < since + patience)
+    }
+
+    /// Whether a server that was asked to cancel has ended, and its task with it.
+    fn ends_with_its_server(&self, error: &SessionError) -> bool {
+        self.cancelling != Cancelling::No && error.connection().is_some_and(ConnectionError::is_servers_end)
+    }
+
+    /// The server said something unasked. `polling` is whether a poll is on its way.
+    pub(super) fn hinted(&mut self, hint: Hint, polling: bool, now: Instant) {
         match hint {
             Hint::Progress(progress) => self.events.push(Event::Progress(progress)),
             // A notification that was overtaken by the end.
-            Hint::Task(_) if self.ended.is_some() => {}
+            Hint::Task(_) if !self.is_polled() => {}
             Hint::Task(task) if task.status.is_terminal() => {
                 self.cancel_hinted |= task.status == TaskStatus::Cancelled;
-                // Not relied on: it makes us look, once.
-                if !self.woken {
-                    self.woken = true;
-                    self.next_poll = now;
+                // Not relied on: it makes us look.
+                if polling {
+                    self.look_again = true;
+                } else {
+                    self.wake(now);
                 }
             }
             Hint::Task(task) => self.see(task, now),
         }
     }
 
-    /// `tasks/result` was answered.
-    pub(super) fn result(&mut self, reply: Result<ToolResult, SessionError>, now: Instant) {
-        let Asking::Standing(since) = self.asking else { return };
-        self.asking = Asking::AtTheEnd;
+    /// Looks before it is time; later each time that was for nothing.
+    fn wake(&mut self, now: Instant) {
+        let apart = self.false_alarms.checked_sub(1).map_or(Duration::ZERO, |alarms| FLOOR * 2u32.pow(alarms.min(15)));
+        self.woken = true;
+        self.next_poll = self.next_poll.min((self.last_poll + apart).max(now));
+    }
+
+    /// The `tasks/result` asked at `asked` was answered.
+    pub(super) fn result(&mut self, asked: Instant, reply: Result<ToolResult, SessionError>, now: Instant) {
+        self.standing = self.standing.saturating_sub(1);
+        if self.asking == Asking::Asked && self.standing == 0 {
+            self.asking = Asking::AtTheEnd;
+        }
         let error = match reply {
             Ok(result) => return self.result_came(result, now),
             Err(error) => error,
         };
-        if self.gone.is_some() {
-            // The poll's word stands: the task is not known.
-            self.gone = self.gone.take().map(|(error, _)| (error, now - GRACE));
-            return self.tick(now);
-        }
-        match error {
-            SessionError::Rpc { error, .. } => self.result_refused(error, now - since, now),
-            error if error.is_passing() || error.is_session_gone() => {
-                self.asking = Asking::At(now + self.result_backoff);
-                self.result_backoff = (self.result_backoff * 2).min(LONGEST_BACKOFF);
+        match &self.phase {
+            Phase::Gone { error, .. } => {
+                if self.standing == 0 {
+                    // The poll's word stands: the task is not known.
+                    self.ending = Some(self.lost(error.clone()));
+                }
             }
-            error
-                if error.connection().is_some_and(ConnectionError::ends_the_connection)
-                    || self.is_refused_at_the_end(&error) =>
-            {
+            Phase::Ended { status, since } => {
+                let (status, early) = (status.clone(), asked < *since);
+                self.result_failed_at_the_end(&status, early, error, now);
+            }
+            Phase::Running | Phase::Confirming(_) => self.result_failed(asked, error, now),
+        }
+    }
+
+    fn result_came(&mut self, result: ToolResult, now: Instant) {
+        let doubtful = self.cancelling != Cancelling::No || self.cancel_hinted || result.is_empty();
+        match &self.phase {
+            Phase::Ended { status, .. } => self.settle_as(status.clone(), TaskOutcome::Result(result)),
+            // There is nobody to confirm it any more.
+            Phase::Gone { .. } => self.settle(TaskOutcome::Result(result)),
+            // A cancelled task's `tasks/result` is answered with all sorts of things, a bare `_meta` among them.
+            Phase::Running | Phase::Confirming(_) if doubtful => self.confirm(TaskOutcome::Result(result), now),
+            Phase::Running | Phase::Confirming(_) => self.settle(TaskOutcome::Result(result)),
+        }
+    }
+
+    /// A last poll shall say how the task ended.
+    fn confirm(&mut self, outcome: TaskOutcome, now: Instant) {
+        self.phase = Phase::Confirming(outcome);
+        self.next_poll = now;
+    }
+
+    /// `tasks/result` failed before a poll knew of the end.
+    fn result_failed(&mut self, asked: Instant, error: SessionError, now: Instant) {
+        match error {
+            SessionError::Rpc { error, .. } => self.result_refused(error, now - asked, now),
+            error if error.is_passing() || error.is_session_gone() => self.ask_after_backoff(now),
+            error if self.ends_with_its_server(&error) => self.cancelled(),
+            error if error.connection().is_some_and(ConnectionError::ends_the_connection) => {
                 self.ending = Some(Ending::Broken(error));
             }
-            // An answer of no use: while the task runs, polls do without; at its end it is asked for again.
-            error if self.ended.is_some() => self.ask_again(now, RpcError::new(0, error.to_string())),
+            // An answer of no use: polls do without.
             _ => {}
         }
     }
 
-    fn is_refused_at_the_end(&self, error: &SessionError) -> bool {
-        self.ended.is_some() && matches!(error.connection(), Some(ConnectionError::Unauthorized { .. }))
-    }
-
-    fn result_came(&mut self, result: ToolResult, now: Instant) {
-        if let Some((status, _)) = self.ended.clone() {
-            self.settle_as(status, Outcome::Result(result));
-        } else if self.gone.is_some() {
-            // There is nobody to confirm it any more.
-            self.settle(Outcome::Result(result));
-        } else if self.cancel_asked.is_some() || self.cancel_hinted || result.is_empty() {
-            // A cancelled task's `tasks/result` is answered with all sorts of things, a bare `_meta` among them.
-            self.outcome = Some(Outcome::Result(result));
-            self.next_poll = now;
-        } else {
-            self.settle(Outcome::Result(result));
-        }
-    }
-
     fn result_refused(&mut self, error: RpcError, held: Duration, now: Instant) {
-        if let Some((status, _)) = self.ended.clone() {
-            return match status {
-                TaskStatus::Completed => self.ask_again(now, error),
-                status => {
-                    let own = self.refusal.take().filter(|_| is_unknown_task(&error));
-                    self.settle_as(status, Outcome::Error(own.unwrap_or(error)));
-                }
-            };
-        }
         let not_done = matches!(
             error.code,
             codes::INVALID_PARAMS | codes::INTERNAL_ERROR | codes::RESOURCE_NOT_FOUND | codes::METHOD_NOT_FOUND
         );
-        if not_done {
-            // At once: this server does not let it wait. Later: the task has ended somehow, and a poll will say how.
-            if held >= FAST {
-                self.next_poll = now;
-            }
-            if held >= NOT_AT_ONCE && error.code == codes::INTERNAL_ERROR && !is_unknown_task(&error) {
-                self.refusal = Some(error);
-            }
-        } else {
+        if !not_done {
             // The task's own error. Whether it failed or was cancelled is for a last poll to say.
-            self.outcome = Some(Outcome::Error(error));
+            return self.confirm(TaskOutcome::Error(error), now);
+        }
+        // At once: this server does not let it wait. Later: the task has ended somehow, and a poll will say how.
+        if held >= FAST {
             self.next_poll = now;
+        }
+        if held >= NOT_AT_ONCE && error.code == codes::INTERNAL_ERROR && !is_unknown_task(&error) {
+            self.refusal = Some(error);
+        }
+    }
+
+    /// `tasks/result` failed though the task has ended. `early` is whether it was asked before we knew.
+    fn result_failed_at_the_end(&mut self, status: &TaskStatus, early: bool, error: SessionError, now: Instant) {
+        match error {
+            SessionError::Rpc { error, .. } if *status == TaskStatus::Completed => self.ask_again(error, now),
+            SessionError::Rpc { error, .. } if is_unknown_task(&error) && self.refusal.is_some() => {
+                let own = self.refusal.take().unwrap_or(error);
+                self.settle_as(status.clone(), TaskOutcome::Error(own));
+            }
+            // It may have been refused for being early, or be the task's own: asking anew tells.
+            SessionError::Rpc { error, .. } if early && error.code == codes::INTERNAL_ERROR => {
+                self.refusal = Some(error.clone()).filter(|error| !is_unknown_task(error));
+                self.ask_again(error, now);
+            }
+            SessionError::Rpc { error, .. } if is_unknown_task(&error) && (early || self.standing > 0) => {
+                self.ask_again(error, now);
+            }
+            SessionError::Rpc { error, .. } => self.settle_as(status.clone(), TaskOutcome::Error(error)),
+            error if error.is_passing() || error.is_session_gone() => {
+                if self.is_patient(now) {
+                    self.ask_after_backoff(now);
+                } else {
+                    self.ending = Some(Ending::Broken(error));
+                }
+            }
+            error if error.ends_the_asking() => self.ending = Some(Ending::Broken(error)),
+            // An answer of no use.
+            error => self.ask_again(RpcError::new(0, error.to_string()), now),
+        }
+    }
+
+    fn ask_after_backoff(&mut self, now: Instant) {
+        if self.standing == 0 {
+            self.asking = Asking::At(now + self.result_backoff);
+            self.result_backoff = (self.result_backoff * 2).min(LONGEST_BACKOFF);
+        }
+    }
+
+    /// A task that has ended would not hand out its result.
+    fn ask_again(&mut self, error: RpcError, now: Instant) {
+        if self.standing > 0 {
+            // The other question may have taken the only answer there is.
+            self.withheld = Some(error);
+            return;
+        }
+        self.result_attempts += 1;
+        if self.result_attempts < RESULT_ATTEMPTS {
+            self.asking = Asking::At(now + Duration::from_millis(125) * 2u32.pow(self.result_attempts));
+        } else if self.session_renewed && is_unknown_task(&error) {
+            self.ending = Some(self.lost(error));
+        } else if let Phase::Ended { status, .. } = &self.phase {
+            self.ending = Some(Ending::NoResult { status: status.clone(), error });
         }
     }
 
     /// The user wants it cancelled.
     pub(super) fn cancel_asked(&mut self, now: Instant) {
-        self.cancel_asked.get_or_insert(now);
+        if self.cancelling == Cancelling::No {
+            self.cancelling = Cancelling::Asked(now);
+        }
         self.events.push(Event::CancelAsked { id: self.task.id.clone() });
     }
 
     /// `tasks/cancel` was answered.
     pub(super) fn cancel_replied(&mut self, reply: Result<Option<Task>, SessionError>, now: Instant) {
         match reply {
-            Ok(Some(task)) if task.id == self.task.id => {
-                self.see(task, now);
-                if self.task.status.is_terminal() {
-                    return self.end(self.task.status.clone(), now);
+            Ok(task) => {
+                self.cancelling = Cancelling::Accepted(self.cancel_since().unwrap_or(now));
+                if let Some(task) = task.filter(|task| task.id == self.task.id && self.is_polled()) {
+                    self.see(task, now);
+                    if self.task.status.is_terminal() {
+                        return self.end(self.task.status.clone(), now);
+                    }
                 }
             }
-            Ok(_) => {}
+            Err(error) if self.ends_with_its_server(&error) => self.cancelled(),
             Err(error) => {
                 self.events.push(Event::CancelRefused { id: self.task.id.clone(), reason: error.to_string() });
             }
         }
-        if self.ended.is_none() {
-            self.next_poll = now;
-        }
+        self.next_poll = now;
     }
 
     /// A newer sight of the task.
@@ -407,80 +563,48 @@ impl Course {
 
     /// The task has ended; its outcome may be yet to come.
     fn end(&mut self, status: TaskStatus, now: Instant) {
-        if self.ended.is_some() {
-            return;
+        if status == TaskStatus::Cancelled {
+            return self.cancelled();
         }
-        self.ended = Some((status.clone(), now));
-        match (&status, self.asking) {
-            (TaskStatus::Cancelled, Asking::Standing(_)) => {}
-            (TaskStatus::Cancelled, _) => {
-                self.asking = Asking::Never;
-                self.ending = Some(Ending::Cancelled { message: self.task.status_message.clone() });
-            }
-            (_, Asking::AtTheEnd) => self.asking = Asking::At(now),
-            (_, Asking::At(at)) => self.asking = Asking::At(at.min(now)),
-            (_, Asking::Standing(_) | Asking::Never) => {}
+        self.phase = Phase::Ended { status, since: now };
+        self.first_fault = None;
+        match self.asking {
+            Asking::AtTheEnd => self.asking = Asking::At(now),
+            Asking::At(at) => self.asking = Asking::At(at.min(now)),
+            Asking::Asked | Asking::Never => {}
         }
     }
 
-    /// A task that has ended would not hand out its result.
-    fn ask_again(&mut self, now: Instant, error: RpcError) {
-        self.result_attempts += 1;
-        if self.result_attempts >= RESULT_ATTEMPTS {
-            let status = self.ended.as_ref().map_or(TaskStatus::Completed, |(status, _)| status.clone());
-            self.ending = Some(Ending::NoResult { status, error });
-            return;
-        }
-        let pause = Duration::from_millis(125) * 2u32.pow(self.result_attempts);
-        self.asking = Asking::At(now + pause);
-        if let Some((_, since)) = &mut self.ended {
-            *since = now + pause;
-        }
+    fn cancelled(&mut self) {
+        self.ending = Some(Ending::Cancelled { message: self.task.status_message.clone() });
     }
 
-    fn settle(&mut self, outcome: Outcome) {
+    fn settle(&mut self, outcome: TaskOutcome) {
         let status = if self.task.status.is_terminal() {
             self.task.status.clone()
-        } else if self.cancel_asked.is_some() && matches!(outcome, Outcome::Error(_)) {
+        } else if self.cancelling != Cancelling::No && matches!(outcome, TaskOutcome::Error(_)) {
             TaskStatus::Cancelled
         } else {
             match &outcome {
-                Outcome::Result(result) if !result.is_error => TaskStatus::Completed,
+                TaskOutcome::Result(result) if !result.is_error => TaskStatus::Completed,
                 _ => TaskStatus::Failed,
             }
         };
         self.settle_as(status, outcome);
     }
 
-    fn settle_as(&mut self, status: TaskStatus, outcome: Outcome) {
-        let outcome = match outcome {
-            Outcome::Result(result) => TaskOutcome::Result(result),
-            Outcome::Error(error) => TaskOutcome::Error(error),
-        };
-        self.ending = Some(match status {
-            TaskStatus::Cancelled => Ending::Cancelled { message: self.task.status_message.clone() },
-            status => Ending::Done { status, outcome, cancel_asked: self.cancel_asked.is_some() },
-        });
-    }
-
-    fn lost(&self, error: RpcError) -> Ending {
-        Ending::Lost { error, ttl: self.task.ttl, with_session: self.session_renewed }
-    }
-}
-
-fn grace(status: &TaskStatus) -> Duration {
-    if *status == TaskStatus::Cancelled { GRACE } else { RESULT_GRACE }
-}
-
-/// Whether an error says that the server does not know the task. -32602 is the specification's; others are in use, and
-/// one of them means much else besides, so its words must agree.
-pub fn is_unknown_task(error: &RpcError) -> bool {
-    match error.code {
-        codes::INVALID_PARAMS | codes::RESOURCE_NOT_FOUND => true,
-        codes::INTERNAL_ERROR => {
-            let words = text::line(&error.message).to_lowercase();
-            ["not found", "unknown", "expired", "no such", "not exist"].iter().any(|clue| words.contains(clue))
+    fn settle_as(&mut self, status: TaskStatus, outcome: TaskOutcome) {
+        if status == TaskStatus::Cancelled {
+            return self.cancelled();
         }
-        _ => false,
+        self.ending = Some(Ending::Done { status, outcome, cancel_asked: self.cancelling != Cancelling::No });
+    }
+
+    /// The server does not know the task. One that took its cancellation may have forgotten it at once.
+    fn lost(&self, error: RpcError) -> Ending {
+        match self.cancelling {
+            Cancelling::Accepted(_) => Ending::Cancelled { message: None },
+            _ => Ending::Lost { error, ttl: self.task.ttl, with_session: self.session_renewed },
+        }
     }
 }

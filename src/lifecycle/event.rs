@@ -35,6 +35,8 @@ pub enum Event {
         reason: String,
         /// When it is tried again.
         retry_in: Duration,
+        /// When it is given up, if it goes on like this; `None`: never.
+        gives_up_in: Option<Duration>,
     },
     /// Cancellation was asked for.
     CancelAsked {

@@ -3,6 +3,8 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -10,15 +12,26 @@ use super::call::tell_rest;
 use super::course::Course;
 use super::event::Reporter;
 use crate::model::{RpcError, Task, TaskOutcome, TaskStatus, Ttl};
-use crate::session::{HeldResult, Session, SessionError, Subscription};
+use crate::session::{Session, SessionError, Subscription};
+
+/// How long a server may be out of reach, unless the user says otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How to follow.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct FollowOptions {
     /// The least pause between polls that the user wants; a server's longer wish counts.
     pub least_pause: Option<Duration>,
     /// When to stop waiting.
     pub deadline: Option<Instant>,
+    /// How long the server may be out of reach before its task is left to itself; `None`: for ever.
+    pub patience: Option<Duration>,
+}
+
+impl Default for FollowOptions {
+    fn default() -> Self {
+        Self { least_pause: None, deadline: None, patience: Some(PATIENCE) }
+    }
 }
 
 /// What the user may want meanwhile.
@@ -96,12 +109,12 @@ pub async fn follow(
 ) -> (Ending, Task) {
     let id = task.id.clone();
     subscription.follow(&id);
-    let mut held: Option<HeldResult> = None;
+    let mut results = FuturesUnordered::new();
     let mut poll: Asked<'_, Task> = None;
     let mut cancel: Asked<'_, Option<Task>> = None;
     let mut commands_open = true;
     let renewals = session.renewals();
-    let mut course = Course::new(task, options.least_pause, session.holds_results(), Instant::now());
+    let mut course = Course::new(task, options.least_pause, options.patience, session.holds_results(), Instant::now());
     loop {
         for event in course.take_events() {
             reporter.report(&event);
@@ -112,32 +125,35 @@ pub async fn follow(
         }
         let now = Instant::now();
         if course.result_is_due(now) {
-            held = session.hold_result(&id);
+            let id = &id;
+            results.push(async move { (now, session.result(id).await) });
             course.result_asked(now);
         }
         if poll.is_none() && course.poll_is_due(now) {
             poll = Some(Box::pin(session.task(&id)));
+            course.poll_asked(now);
         }
         let wake = [course.wake_at(poll.is_some()), options.deadline].into_iter().flatten().min();
         tokio::select! {
             // Answers first, so that a flood of notifications cannot hold them back.
             biased;
-            result = wait_held(&mut held) => {
-                held = None;
-                course.result(result, Instant::now());
+            Some((asked, result)) = results.next(), if !results.is_empty() => {
+                course.session_renewed(session.renewals() != renewals);
+                course.result(asked, result, Instant::now());
                 if course.is_confirming() {
                     poll = None;
                 }
             }
             reply = wait(&mut poll) => {
                 poll = None;
-                course.polled(reply, session.renewals() != renewals, Instant::now());
+                course.session_renewed(session.renewals() != renewals);
+                course.polled(reply, Instant::now());
             }
             reply = wait(&mut cancel) => {
                 cancel = None;
                 course.cancel_replied(reply, Instant::now());
             }
-            hint = subscription.next() => course.hinted(hint, Instant::now()),
+            hint = subscription.next() => course.hinted(hint, poll.is_some(), Instant::now()),
             command = commands.recv(), if commands_open => match command {
                 Some(Command::Leave) => return (Ending::Left(Leaving::Asked), course.task().clone()),
                 Some(Command::Cancel) if cancel.is_none() => {
@@ -155,13 +171,6 @@ pub async fn follow(
                 course.tick(now);
             }
         }
-    }
-}
-
-async fn wait_held(held: &mut Option<HeldResult>) -> Result<crate::model::ToolResult, SessionError> {
-    match held {
-        Some(held) => held.wait().await,
-        None => std::future::pending().await,
     }
 }
 

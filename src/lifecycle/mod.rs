@@ -1,15 +1,15 @@
 //! A task's life as a client sees it: launched, followed, cancelled, ended.
 //!
-//! What happens next is decided in [`course`], plain functions from an observation to events and a next step; [`follow()`]
+//! What happens next is decided in `course`, plain functions from an observation to events and a next step; [`follow()`]
 //! and [`call()`] do the asking and the waiting around it. Whatever shows or records hears of it through [`Event`] alone.
 
 pub mod call;
-pub mod course;
+mod course;
 pub mod event;
 pub mod follow;
 pub mod pace;
 
 pub use call::{CallEnding, call};
 pub use event::{Event, Reporter};
-pub use follow::{Command, Ending, FollowOptions, Leaving, follow};
+pub use follow::{Command, Ending, FollowOptions, Leaving, PATIENCE, follow};
 pub use pace::Pace;

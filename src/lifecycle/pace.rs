@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 /// Never faster than this, whatever a server asks for.
-const FLOOR: Duration = Duration::from_millis(100);
+pub(super) const FLOOR: Duration = Duration::from_millis(100);
 /// Never slower than this, whatever a server asks for.
 const CEILING: Duration = Duration::from_secs(3_600);
 /// The first pause where a server asks for none.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::printer::Printer;
 use crate::lifecycle::{Event, Reporter};
-use crate::model::Task;
+use crate::model::{Task, duration};
 
 /// Writes events to stdout.
 #[derive(Debug)]
@@ -34,11 +34,12 @@ impl Reporter for Jsonl {
                 "total": progress.raw.get("total"),
                 "message": progress.message,
             }),
-            Event::PollFailed { id, reason, retry_in } => json!({
+            Event::PollFailed { id, reason, retry_in, gives_up_in } => json!({
                 "event": "pollFailed",
                 "taskId": id.as_str(),
                 "message": reason,
-                "retryInMs": crate::model::duration::millis(*retry_in),
+                "retryInMs": duration::millis(*retry_in),
+                "givesUpInMs": gives_up_in.map(duration::millis),
             }),
             Event::CancelAsked { id } => json!({"event": "cancelAsked", "taskId": id.as_str()}),
             Event::CancelRefused { id, reason } => {

@@ -67,8 +67,9 @@ pub(super) fn story(event: &Event) -> Vec<String> {
             lines
         }
         Event::Changed { task } => status(task).into_iter().collect(),
-        Event::PollFailed { reason, retry_in, .. } => {
-            vec![format!("cannot see the task: {reason}; next look in {}", duration::human(*retry_in))]
+        Event::PollFailed { reason, retry_in, gives_up_in, .. } => {
+            let end = gives_up_in.map_or_else(String::new, |left| format!(", giving up in {}", duration::human(left)));
+            vec![format!("cannot see the task: {reason}; next look in {}{end}", duration::human(*retry_in))]
         }
         Event::CancelAsked { id } => vec![format!("asking to cancel task {id}")],
         Event::CancelRefused { id, reason } => vec![format!("task {id} is not cancelled: {reason}")],

@@ -306,6 +306,11 @@ impl ConnectionError {
         )
     }
 
+    /// Whether the server's process has ended, or as good as.
+    pub fn is_servers_end(&self) -> bool {
+        matches!(self, Self::ServerExited { .. } | Self::OutputClosed { .. })
+    }
+
     /// Whether the server answered that it does not take the request, so that it has not acted on it.
     pub fn is_refusal(&self) -> bool {
         match self {

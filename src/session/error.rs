@@ -77,6 +77,12 @@ impl SessionError {
         }
     }
 
+    /// Whether nobody need ask again over this connection.
+    pub fn ends_the_asking(&self) -> bool {
+        self.connection()
+            .is_some_and(|error| error.ends_the_connection() || matches!(error, ConnectionError::Unauthorized { .. }))
+    }
+
     /// Whether the session is of no more use, though the server may not say so: a question was acknowledged, and the
     /// stream that the answer goes to is an earlier process's.
     pub(super) fn is_session_spoilt(&self) -> bool {
@@ -92,5 +98,18 @@ impl SessionError {
     /// Whether the server does not know the method.
     pub fn is_method_not_found(&self) -> bool {
         self.rpc().is_some_and(|error| error.code == codes::METHOD_NOT_FOUND)
+    }
+}
+
+/// Whether an error says that the server does not know the task. -32602 is the specification's; others are in use, and
+/// one of them means much else besides, so its words must agree.
+pub fn is_unknown_task(error: &RpcError) -> bool {
+    match error.code {
+        codes::INVALID_PARAMS | codes::RESOURCE_NOT_FOUND => true,
+        codes::INTERNAL_ERROR => {
+            let words = text::line(&error.message).to_lowercase();
+            ["not found", "unknown", "expired", "no such", "not exist"].iter().any(|clue| words.contains(clue))
+        }
+        _ => false,
     }
 }

@@ -3,6 +3,11 @@
 //! This is where the protocol eras end: the floors above ask for tools, tasks and results and never see how they are
 //! written on the wire. The shapes of an era are private to its module, `legacy` being the one that opens with
 //! `initialize` (2024-11-05 to 2025-11-25).
+//!
+//! A server may lose its session at any time. Whatever may safely be asked again is then asked once more in a new one,
+//! which is opened once however many questions find out together; a tool call is not. A new session is told by
+//! [`Session::renewals`], because a task that is not found in it was lost with the old one. Nobody but
+//! [`Session::close`] ends a session on the server, and only where no task needs it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 
-use crate::model::{Task, TaskId, Tool, ToolResult};
+use crate::model::{RawJson, Task, TaskId, Tool, ToolResult};
 use crate::rpc::{CallError, Connection, InFlight, Peer, RequestHead};
 
 mod error;
@@ -23,7 +28,7 @@ mod pages;
 mod profile;
 mod wire;
 
-pub use error::SessionError;
+pub use error::{SessionError, is_unknown_task};
 pub use inbox::{Hint, Progress, Remark, Remarks, Subscription};
 pub use negotiation::{CallMode, Disagreement, TaskWish};
 pub use profile::{Era, Profile, TaskCapability};
@@ -83,8 +88,9 @@ pub struct Session {
     profile: Profile,
     listening: Mutex<Option<oneshot::Receiver<()>>>,
     renewed: AtomicU32,
-    /// Held during a new handshake, so that requests that lose the session together renew it once.
-    renewing: Mutex<()>,
+    /// Whether the server has lost the session and no new one is open yet. Locked during a handshake, so that requests that
+    /// lose the session together renew it once, and later ones wait for it.
+    handshake_due: Mutex<bool>,
 }
 
 impl Session {
@@ -96,8 +102,7 @@ impl Session {
         let inbox = Arc::new(Inbox::new(settings.remarks.clone()));
         let peer = Peer::start(connection, inbox.clone());
         let profile = legacy::open(&peer, settings.start_limit).await?;
-        let listening = Mutex::new(Some(listen(&peer)));
-        Ok(Self { peer, inbox, settings, profile, listening, renewed: AtomicU32::new(0), renewing: Mutex::new(()) })
+        Ok(Self::new(peer, inbox, settings, profile))
     }
 
     /// Goes on with a session that an earlier process opened, whose handshake agreed on `version`. Nothing is sent; where
@@ -106,9 +111,13 @@ impl Session {
         let inbox = Arc::new(Inbox::new(settings.remarks.clone()));
         let peer = Peer::start(connection, inbox.clone());
         peer.negotiated(version);
+        Self::new(peer, inbox, settings, Profile::of_old_session(version))
+    }
+
+    fn new(peer: Peer, inbox: Arc<Inbox>, settings: SessionSettings, profile: Profile) -> Self {
         let listening = Mutex::new(Some(listen(&peer)));
-        let profile = Profile::of_old_session(version);
-        Self { peer, inbox, settings, profile, listening, renewed: AtomicU32::new(0), renewing: Mutex::new(()) }
+        let (renewed, handshake_due) = (AtomicU32::new(0), Mutex::new(false));
+        Self { peer, inbox, settings, profile, listening, renewed, handshake_due }
     }
 
     /// What the server is and can do.
@@ -164,13 +173,18 @@ impl Session {
         wire::read_task(&reply).ok_or_else(|| SessionError::protocol(legacy::GET_TASK, "the answer holds no task"))
     }
 
-    /// Asks for a task's result and leaves the question standing until the server answers it, for as long as that takes.
-    /// `None` in eras that bring the result along with the task.
-    pub fn hold_result(&self, id: &TaskId) -> Option<HeldResult> {
-        Some(HeldResult { in_flight: self.send(legacy::TASK_RESULT, &legacy::task_params(id)) })
+    /// A task's result. The question stands until the server answers it, for as long as that takes. Only in eras that ask
+    /// for it apart, see [`holds_results`](Self::holds_results).
+    ///
+    /// # Errors
+    /// [`SessionError::Rpc`] is either what the task ended with or a refusal to wait: the caller must tell.
+    pub async fn result(&self, id: &TaskId) -> Result<ToolResult, SessionError> {
+        let params = legacy::task_params(id);
+        let reply = self.ask_within(legacy::TASK_RESULT, &params, None, SessionError::is_session_gone).await?;
+        Ok(ToolResult::read(reply))
     }
 
-    /// Whether this era's results are asked for apart from the task, see [`hold_result`](Self::hold_result).
+    /// Whether this era's results are asked for apart from the task, see [`result`](Self::result).
     pub fn holds_results(&self) -> bool {
         match self.profile.era {
             Era::Legacy => true,
@@ -223,20 +237,35 @@ impl Session {
 
     /// Asks a question that may safely be asked again. Where the server has lost the session, a new one is opened and the
     /// question repeated, once.
-    async fn ask(&self, method: &'static str, params: Value) -> Result<crate::model::RawJson, SessionError> {
-        let seen = self.renewals();
-        match self.ask_once(method, &params).await {
-            Err(error) if error.is_session_spoilt() => {
+    async fn ask(&self, method: &'static str, params: Value) -> Result<RawJson, SessionError> {
+        self.ask_within(method, &params, self.settings.request_limit, SessionError::is_session_spoilt).await
+    }
+
+    async fn ask_within(
+        &self,
+        method: &'static str,
+        params: &Value,
+        limit: Option<Duration>,
+        is_lost: fn(&SessionError) -> bool,
+    ) -> Result<RawJson, SessionError> {
+        let seen = self.ready().await?;
+        match self.ask_once(method, params, limit).await {
+            Err(error) if is_lost(&error) => {
                 self.renew(seen).await?;
-                self.ask_once(method, &params).await
+                self.ask_once(method, params, limit).await
             }
             outcome => outcome,
         }
     }
 
-    async fn ask_once(&self, method: &'static str, params: &Value) -> Result<crate::model::RawJson, SessionError> {
+    async fn ask_once(
+        &self,
+        method: &'static str,
+        params: &Value,
+        limit: Option<Duration>,
+    ) -> Result<RawJson, SessionError> {
         let in_flight = self.send(method, params);
-        let reply = match self.settings.request_limit {
+        let reply = match limit {
             None => in_flight.await,
             Some(limit) => match timeout(limit, in_flight).await {
                 Ok(reply) => reply,
@@ -246,11 +275,24 @@ impl Session {
         reply.map_err(|error| SessionError::of(method, error))
     }
 
+    /// Waits for a handshake that is under way and makes up for one that has failed. How many there were.
+    async fn ready(&self) -> Result<u32, SessionError> {
+        let mut due = self.handshake_due.lock().await;
+        self.shake_hands(&mut due).await?;
+        Ok(self.renewals())
+    }
+
     /// Opens a new session on the server, unless somebody else did so since `seen` renewals.
     async fn renew(&self, seen: u32) -> Result<(), SessionError> {
-        let _renewing = self.renewing.lock().await;
-        if self.renewals() == seen {
+        let mut due = self.handshake_due.lock().await;
+        *due |= self.renewals() == seen;
+        self.shake_hands(&mut due).await
+    }
+
+    async fn shake_hands(&self, due: &mut bool) -> Result<(), SessionError> {
+        if *due {
             legacy::open(&self.peer, self.settings.start_limit).await?;
+            *due = false;
             *self.listening.lock().await = Some(listen(&self.peer));
             self.renewed.fetch_add(1, Ordering::Relaxed);
         }
@@ -295,25 +337,6 @@ impl PendingCall {
     }
 }
 
-/// A standing question for a task's result.
-#[derive(Debug)]
-pub struct HeldResult {
-    in_flight: InFlight,
-}
-
-impl HeldResult {
-    /// Waits for the result. May be dropped and called again until it has returned.
-    ///
-    /// # Errors
-    /// [`SessionError::Rpc`] is either what the task ended with or a refusal to wait: the caller must tell.
-    pub async fn wait(&mut self) -> Result<ToolResult, SessionError> {
-        match (&mut self.in_flight).await {
-            Ok(result) => Ok(ToolResult::read(result)),
-            Err(error) => Err(SessionError::of(legacy::TASK_RESULT, error)),
-        }
-    }
-}
-
 impl SessionError {
     fn of(method: &'static str, error: CallError) -> Self {
         match error {
@@ -329,5 +352,5 @@ mod tests;
 /// Reads a task as the wire has it.
 #[cfg(test)]
 pub(crate) fn read_task_for_tests(value: &Value) -> Task {
-    wire::read_task(&crate::model::RawJson::from_value(value)).expect("a task")
+    wire::read_task(&RawJson::from_value(value)).expect("a task")
 }

@@ -37,6 +37,49 @@ async fn a_session_lost_again_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_handshake_that_fails_is_made_up_for_at_the_next_question() {
+    // As in a rolling restart: the session is lost, and the new server is not there yet.
+    let refused = || ConnectionError::Connect { url: "u".into(), reason: "refused".into() };
+    let (connection, transcript) = serve(move |method, _, nth| match (method, nth) {
+        ("tasks/get", 1) => Some(gone()),
+        ("tasks/get", _) => Some(Answer::Result(json!({"taskId": "t", "status": "working"}))),
+        ("initialize", 2 | 3) => Some(Answer::Fail(refused())),
+        _ => None,
+    });
+    let session = Session::open(connection, settings()).await.unwrap();
+    for _ in 0..2 {
+        assert!(session.task(&TaskId::new("t")).await.unwrap_err().is_passing());
+    }
+    assert_eq!(transcript.count("tasks/get"), 1, "nothing is asked without a session");
+    assert_eq!(session.task(&TaskId::new("t")).await.unwrap().id.as_str(), "t");
+    assert_eq!((transcript.count("initialize"), session.renewals()), (4, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_wait_for_a_new_session_that_is_being_opened() {
+    let (connection, transcript) = serve(move |method, _, nth| match (method, nth) {
+        ("tasks/get", 1) => Some(gone()),
+        ("tasks/get", _) => Some(Answer::Result(json!({"taskId": "t", "status": "working"}))),
+        ("tasks/result", _) => Some(Answer::Result(json!({"content": []}))),
+        ("initialize", 2) => {
+            let profile = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+            Some(Answer::Result(profile).after(2_000))
+        }
+        _ => None,
+    });
+    let session = Session::open(connection, settings()).await.unwrap();
+    let id = TaskId::new("t");
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        session.result(&id).await
+    };
+    let (task, result) = tokio::join!(session.task(&id), later);
+    task.unwrap();
+    result.unwrap();
+    assert_eq!(transcript.times("tasks/result"), [2_000]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_is_never_sent_twice() {
     let (connection, transcript) = serve(|method, _, _| (method == "tools/call").then(gone));
     let session = Session::open(connection, settings()).await.unwrap();

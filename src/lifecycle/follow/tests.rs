@@ -309,20 +309,20 @@ async fn a_result_that_comes_just_after_the_task_was_forgotten_counts() {
     assert!(outcome(&lived.ending).contains("a loaf"), "{:?}", lived.ending);
 }
 
+fn session_gone() -> Answer {
+    Answer::Fail(ConnectionError::SessionGone { status: 404, body: String::new() })
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_is_looked_for_in_a_new_session_and_never_started_again() {
-    let gone = || Answer::Fail(ConnectionError::SessionGone { status: 404, body: String::new() });
     for found in [true, false] {
-        let lived = simply(1_000, move |method, params, nth| match (method, nth) {
-            ("tasks/result", 1..=3) => Some(gone()),
-            ("tasks/result", _) if found => Some(loaf()),
-            ("tasks/get", 1) => Some(gone()),
-            ("tasks/get", _) if found => {
-                assert_eq!(params["taskId"], "t");
-                is("completed")
+        let lived = simply(1_000, move |method, params, nth| {
+            assert!(params["taskId"] == "t" || method == "notifications/initialized", "{method}");
+            match (method, nth) {
+                ("tasks/result", 1) => Some(session_gone()),
+                ("tasks/result", _) if found => Some(loaf()),
+                _ => Some(Answer::Error(-32602, "not found")),
             }
-            ("initialize", _) => None,
-            _ => Some(Answer::Error(-32602, "not found")),
         })
         .await;
         assert_eq!((lived.transcript.count("tools/call"), lived.transcript.count("initialize")), (0, 2));
@@ -332,6 +332,78 @@ async fn a_task_is_looked_for_in_a_new_session_and_never_started_again() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_lost_at_the_very_end_is_renewed_for_the_result() {
+    let lived = simply(1_000, |method, _, nth| match (method, nth) {
+        ("tasks/result", 1) => Some(Answer::Error(-32602, "not completed yet")),
+        ("tasks/result", 2) => Some(session_gone()),
+        ("tasks/result", _) => Some(loaf()),
+        _ => is("completed"),
+    })
+    .await;
+    assert!(outcome(&lived.ending).contains("a loaf"), "{:?}", lived.ending);
+    assert_eq!(lived.transcript.count("initialize"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_may_take_its_time_after_the_end_and_is_handed_out_once() {
+    // The first question is answered by a large result on a slow line; the second finds nothing left.
+    for second in [-32602, -32603] {
+        for status in ["completed", "failed"] {
+            let lived = simply(1_000, move |method, _, nth| match (method, nth) {
+                ("tasks/result", 1) => Some(loaf().after(50_000)),
+                ("tasks/result", _) => Some(Answer::Error(second, "unknown task")),
+                _ => is(status),
+            })
+            .await;
+            assert!(outcome(&lived.ending).contains("a loaf"), "{second} {status}: {:?}", lived.ending);
+            assert_eq!((lived.millis, lived.transcript.count("tasks/result")), (50_000, 2));
+        }
+    }
+    // One that was lost on the way is answered at the second attempt.
+    let lived = simply(1_000, |method, _, nth| match (method, nth) {
+        ("tasks/result", 1) => Some(Answer::Never),
+        ("tasks/result", _) => Some(loaf()),
+        _ => is("completed"),
+    })
+    .await;
+    assert!(outcome(&lived.ending).contains("a loaf"), "{:?}", lived.ending);
+    assert_eq!(lived.millis, 11_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_out_of_reach_at_the_end_is_waited_for_and_never_blamed() {
+    let broken = || Answer::Fail(ConnectionError::Broken { url: "u".into(), reason: "reset".into() });
+    let lived = simply(1_000, move |method, _, nth| match (method, nth) {
+        ("tasks/result", 1) => Some(Answer::Error(-32602, "not completed yet")),
+        ("tasks/result", 2..=9) => Some(broken()),
+        ("tasks/result", _) => Some(loaf()),
+        _ => is("completed"),
+    })
+    .await;
+    assert!(outcome(&lived.ending).contains("a loaf"), "{:?}", lived.ending);
+    let lived = simply(1_000, move |method, _, nth| match (method, nth) {
+        ("tasks/result", 1) => Some(Answer::Error(-32602, "not completed yet")),
+        ("tasks/result", _) => Some(broken()),
+        _ => is("completed"),
+    })
+    .await;
+    assert!(matches!(lived.ending, Ending::Broken(_)), "{:?}", lived.ending);
+    assert!((300_000..340_000).contains(&lived.millis), "{}", lived.millis);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_was_overtaken_by_the_failure_is_not_the_tasks_own() {
+    let lived = simply(1_000, |method, _, nth| match (method, nth) {
+        // Asked while the task ran, answered after the poll that said `failed`.
+        ("tasks/result", 1) => Some(Answer::Error(-32603, "not completed yet").after(1_100)),
+        ("tasks/result", _) => Some(Answer::Error(-32050, "the bread is burnt")),
+        _ => is("failed"),
+    })
+    .await;
+    assert_eq!(outcome(&lived.ending), "failed: the bread is burnt (-32050)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -393,6 +465,45 @@ async fn a_cancellation_that_nothing_comes_of_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_that_is_forgotten_once_its_cancellation_was_taken_is_cancelled() {
+    for standing in [true, false] {
+        let lived = live(
+            1_000,
+            move |method, _, nth| match (method, nth) {
+                ("tasks/result", _) if standing => Some(Answer::Never),
+                ("tasks/cancel", _) => Some(Answer::Result(json!({}))),
+                ("tasks/get", 1..=2) => working(1_000),
+                _ => Some(Answer::Error(-32602, "unknown task")),
+            },
+            &[(2_500, Command::Cancel)],
+            FollowOptions::default(),
+        )
+        .await;
+        assert!(matches!(lived.ending, Ending::Cancelled { .. }), "{:?}", lived.ending);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_with_the_task_it_cancels_has_cancelled_it() {
+    let ended = || ConnectionError::ServerExited { status: "exit status: 0".into(), stderr: String::new() };
+    for dying in ["tasks/cancel", "tasks/result", "tasks/get"] {
+        let lived = live(
+            1_000,
+            move |method, _, nth| match (method, nth) {
+                ("tasks/get", 1..=2) => working(1_000),
+                (method, _) if method == dying => Some(Answer::Fail(ended()).after(2_600)),
+                ("tasks/cancel", _) => Some(Answer::Result(json!({}))),
+                _ => Some(Answer::Never),
+            },
+            &[(2_500, Command::Cancel)],
+            FollowOptions::default(),
+        )
+        .await;
+        assert!(matches!(lived.ending, Ending::Cancelled { .. }), "{dying}: {:?}", lived.ending);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancellation_by_somebody_else_is_told_from_a_result() {
     for answer in ["empty", "error"] {
         let lived = simply(60_000, move |method, _, _| match method {
@@ -433,6 +544,41 @@ async fn a_status_notification_wakes_the_poll() {
     })
     .await;
     assert_eq!(lived.millis, 2_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notification_that_overtakes_a_poll_makes_it_look_again() {
+    let lived = simply(1_000, |method, _, nth| match (method, nth) {
+        ("tasks/result", 1) => Some(Answer::Error(-32602, "not completed yet")),
+        ("tasks/result", _) => Some(loaf()),
+        (_, 1) => {
+            let notice = ("notifications/tasks/status", sight("completed", 60_000));
+            let stale = Answer::Result(sight("working", 60_000)).after(500);
+            Some(Answer::Telling(vec![notice], Box::new(stale)))
+        }
+        _ => is("completed"),
+    })
+    .await;
+    assert_eq!((lived.millis, lived.transcript.count("tasks/get")), (1_500, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn false_alarms_never_make_polling_fast() {
+    let alarm = || ("notifications/tasks/status", sight("completed", 10_000));
+    let lived = simply(10_000, move |method, _, nth| match (method, nth) {
+        ("tasks/result", _) => {
+            let refusal = Answer::Error(-32602, "not completed yet");
+            Some(Answer::Telling(vec![alarm()], Box::new(refusal)))
+        }
+        (_, 1..=12) => {
+            Some(Answer::Telling(vec![alarm(), alarm()], Box::new(Answer::Result(sight("working", 10_000)))))
+        }
+        _ => is("cancelled"),
+    })
+    .await;
+    let times = lived.transcript.times("tasks/get");
+    let pauses: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(pauses, [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 10_000, 10_000, 10_000]);
 }
 
 #[tokio::test(start_paused = true)]

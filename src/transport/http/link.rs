@@ -210,8 +210,16 @@ impl Link {
         Ok(headers)
     }
 
+    /// A request needs no answer any more, or has one.
+    pub(super) fn no_longer_elsewhere(&self, id: &RequestId) {
+        self.state().answered_elsewhere.retain(|(waiting, _)| waiting != id);
+    }
+
     /// Hands a message to the peer.
     pub(super) async fn received(&self, message: Message) {
+        if let Message::Response { id: Some(id), .. } = &message {
+            self.no_longer_elsewhere(id);
+        }
         hand_over(&self.inbound, Inbound::Message(message)).await;
     }
 }

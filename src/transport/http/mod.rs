@@ -100,11 +100,17 @@ async fn serve(link: Arc<Link>, mut outbound: mpsc::UnboundedReceiver<Outbound>)
                     }
                 });
             }
-            Outbound::Abandon(id) => running.stop(&id),
+            Outbound::Abandon(id) => {
+                running.stop(&id);
+                link.no_longer_elsewhere(&id);
+            }
             Outbound::Negotiated { version } => link.negotiated(version),
             Outbound::Listen { ready } if link.old_endpoint().is_none() => {
+                running.stop_listening();
+                // Whatever waits for an answer on the stream before waits in vain.
+                link.listening(Some(false)).await;
                 link.listening(None).await;
-                running.start(None, listen::run(Arc::clone(&link), ready));
+                running.listener = Some(tokio::spawn(listen::run(Arc::clone(&link), ready)).abort_handle());
             }
             Outbound::Listen { ready } => {
                 let _ = ready.send(());
@@ -124,6 +130,8 @@ async fn serve(link: Arc<Link>, mut outbound: mpsc::UnboundedReceiver<Outbound>)
 struct Running {
     requests: HashMap<RequestId, AbortHandle>,
     others: Vec<AbortHandle>,
+    /// Reads the stream of unasked messages, which belongs to one session.
+    listener: Option<AbortHandle>,
 }
 
 impl Running {
@@ -143,7 +151,14 @@ impl Running {
         }
     }
 
-    fn stop_all(self) {
+    fn stop_listening(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            listener.abort();
+        }
+    }
+
+    fn stop_all(mut self) {
+        self.stop_listening();
         for handle in self.requests.into_values().chain(self.others) {
             handle.abort();
         }

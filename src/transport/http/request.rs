@@ -22,12 +22,13 @@ pub(super) async fn run(link: Arc<Link>, id: RequestId, text: String, head: Requ
 
 /// Sends a notification or a response. Any 2xx is a receipt.
 pub(super) async fn deliver(link: &Link, text: String) -> Result<(), ConnectionError> {
+    let had_session = link.has_session();
     let (response, url) = link.post(text, &[]).await?;
     if response.status().is_success() {
         return Ok(());
     }
     let refusal = Refusal::read(link, response, &url).await;
-    Err(refusal.into_error(link.has_session()))
+    Err(refusal.into_error(had_session))
 }
 
 async fn exchange(link: &Arc<Link>, id: &RequestId, text: String, head: &RequestHead) -> Result<(), ConnectionError> {
@@ -35,6 +36,8 @@ async fn exchange(link: &Arc<Link>, id: &RequestId, text: String, head: &Request
     if handshake {
         link.forget_session();
     }
+    // The session that it goes out with: by the time of the answer another request may have renewed it.
+    let had_session = link.has_session();
     let (response, url) = link.post(text.clone(), &head.headers).await?;
     if response.status().is_success() {
         if handshake {
@@ -43,7 +46,7 @@ async fn exchange(link: &Arc<Link>, id: &RequestId, text: String, head: &Request
         return take_answer(link, id, response, &url).await;
     }
     let refusal = Refusal::read(link, response, &url).await;
-    if let Some(message) = refusal.answer_to(id, link.has_session()) {
+    if let Some(message) = refusal.answer_to(id, had_session) {
         link.received(message).await;
         return Ok(());
     }
@@ -52,7 +55,7 @@ async fn exchange(link: &Arc<Link>, id: &RequestId, text: String, head: &Request
         let (response, url) = link.post(text, &head.headers).await?;
         return take_answer(link, id, response, &url).await;
     }
-    Err(refusal.into_error(link.has_session()))
+    Err(refusal.into_error(had_session))
 }
 
 async fn take_answer(link: &Arc<Link>, id: &RequestId, response: Response, url: &Url) -> Result<(), ConnectionError> {
