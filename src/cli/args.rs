@@ -54,7 +54,7 @@ pub struct Global {
     #[arg(long, global = true, env = "MCP_TASK_PROGRESS", value_name = "HOW", default_value = "auto")]
     pub progress: ProgressFormat,
     /// Tell of errors only
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, overrides_with = "quiet")]
     pub quiet: bool,
     /// Tell more: the server's stderr and log messages
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
@@ -168,7 +168,7 @@ pub struct Call {
     #[arg(long)]
     pub no_validate: bool,
     /// How long the server shall keep the task: 90s, 10m, 1h30m, or milliseconds
-    #[arg(long, env = "MCP_TASK_TTL", value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, env = "MCP_TASK_TTL", value_name = "DURATION", value_parser = duration::parse_ttl)]
     pub ttl: Option<Duration>,
     /// Call as a task, or not at all
     #[arg(long, conflicts_with = "no_task")]
@@ -189,7 +189,7 @@ pub struct Call {
 /// What every command that waits takes.
 #[derive(Debug, Args)]
 pub struct Wait {
-    /// Stop waiting after this time; the task stays
+    /// Stop waiting after this time; the task stays; 0: never
     #[arg(long, env = "MCP_TASK_TIMEOUT", value_name = "DURATION", value_parser = duration::parse)]
     pub timeout: Option<Duration>,
     /// The least pause between two looks at the task; a server's longer wish counts

@@ -1,7 +1,9 @@
 //! The command line: from words to settings, from settings to a command, from its outcome to an exit number.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
@@ -18,6 +20,9 @@ mod settings;
 
 use args::{Action, App};
 
+/// How long an interrupted program waits for a reader of stdout.
+const AFTER_INTERRUPT: Duration = Duration::from_millis(300);
+
 /// Runs the program.
 pub fn main() -> ExitCode {
     let app = match read_words() {
@@ -31,9 +36,8 @@ pub fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let printer = Printer::new(app.global.voice());
-            let trouble = Trouble::new("unexpected", Exit::Unexpected, format!("cannot start the runtime: {error}"));
-            return trouble.show(&printer).into();
+            let _ = writeln!(std::io::stderr(), "error: cannot start the runtime: {error}");
+            return Exit::Unexpected.into();
         }
     };
     let exit = match app.action {
@@ -63,6 +67,7 @@ async fn run(app: App) -> Exit {
         Ok(mut context) => {
             let interrupts = context.interrupts.clone();
             let exit = tokio::select! {
+                biased;
                 outcome = perform(&mut context, app.action) => {
                     outcome.unwrap_or_else(|error| troubles::of_error(&context, &error).show(&printer))
                 }
@@ -71,34 +76,44 @@ async fn run(app: App) -> Exit {
                     interrupted(&context)
                 }
             };
+            let interrupted = interrupts.any();
             // No child outlives us, however we leave.
             tokio::select! {
                 () = keeper.drain() => {}
                 // An interrupt more ends even the shutdown.
                 () = interrupts.last() => keeper.kill(),
             }
+            // A reader of stdout may take his time, unless the user has lost patience.
+            let whole = tokio::select! {
+                whole = printer.finish(interrupted.then_some(AFTER_INTERRUPT)) => whole,
+                () = interrupts.another() => false,
+            };
+            if !whole && !interrupted && exit == Exit::Done { Exit::Unexpected } else { exit }
+        }
+        Err(trouble) => {
+            let exit = trouble.show(&printer);
+            printer.finish(Some(AFTER_INTERRUPT)).await;
             exit
         }
-        Err(trouble) => trouble.show(&printer),
     };
-    printer.finish();
     // A reader of stdout that has left had enough: that is not a failure of ours.
-    if printer.stdout_has_failed() && matches!(exit, Exit::Done) {
-        return Exit::Unexpected;
-    }
     if printer.stdout_is_closed() && matches!(exit, Exit::Unexpected) { Exit::Done } else { exit }
 }
 
 fn interrupted(context: &Context) -> Exit {
-    match context.followed() {
-        Some(id) => {
-            if !context.server_is_child() {
-                context.printer.hint(&format!("task {id} goes on: {}", context.command_for("watch", &id)));
-            }
-            Exit::StillRunning
+    let trouble = match context.followed() {
+        Some(id) if context.server_is_child() => {
+            let message = format!("interrupted; task {id} was ended with its server");
+            Trouble::new("cancelled", Exit::Cancelled, message).task(&id)
         }
-        None => Exit::Interrupted,
-    }
+        Some(id) => {
+            let message = format!("interrupted; task {id} goes on");
+            let hint = context.command_for("watch", &id);
+            Trouble::new("still_running", Exit::StillRunning, message).task(&id).hint(hint)
+        }
+        None => Trouble::new("interrupted", Exit::Interrupted, "interrupted"),
+    };
+    trouble.show(&context.printer)
 }
 
 fn prepare(app: &App, printer: Printer, keeper: Keeper) -> Result<Context, Box<Trouble>> {

@@ -112,7 +112,7 @@ impl Call {
 impl Wait {
     pub(super) fn options(&self) -> WaitOptions {
         WaitOptions {
-            timeout: self.timeout,
+            timeout: self.timeout.and_then(limit),
             least_pause: self.poll,
             patience: limit(self.patience),
             cancel_on_interrupt: self.cancel_on_interrupt,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::follow::{self, WaitOptions, Watch};
 use super::recorder::{Recorded, Recorder};
 use super::troubles::{LostCall, SilentCall, UsageError};
-use super::{Context, server, tools};
+use super::{Context, server, tools, troubles};
 use crate::arguments::{self, Item, Schema};
 use crate::lifecycle::call::may_have_started;
 use crate::lifecycle::{CallEnding, Leaving, call};
@@ -17,6 +17,8 @@ use crate::session::{CallMode, CallRequest, Session, SessionError, TaskWish};
 
 /// How many tasks are named where a call's answer was lost.
 const CANDIDATES: usize = 5;
+/// How long looking for them may take.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// What to call and how.
 #[derive(Clone, Debug)]
@@ -54,9 +56,18 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         .into());
     }
     let deadline = options.wait.deadline();
-    let session = server::connect(context).await?;
-    let request = prepare(context, &session, &options).await?;
     let name = text::line(&options.tool).into_owned();
+    let ready = async {
+        let session = server::connect(context).await?;
+        let request = prepare(context, &session, &options).await?;
+        anyhow::Ok((session, request))
+    };
+    let Some(ready) = follow::until(deadline, ready).await else {
+        let limit = duration::human(options.wait.timeout.unwrap_or_default());
+        let message = format!("the server was not ready within {limit}; `{name}` was not called");
+        return Ok(Trouble::new("timeout", Exit::Connection, message).show(&context.printer));
+    };
+    let (session, request) = ready?;
     let recorder = Recorder::of_call(context, &session.profile().version, &request);
     if request.mode == CallMode::Task {
         recorder.sending();
@@ -79,9 +90,20 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
             session.close(false).await;
             return Ok(exit);
         }
-        CallEnding::Left(Leaving::Asked) => return Ok(Exit::Interrupted),
+        CallEnding::Left(Leaving::Asked) => {
+            drop(watch);
+            recorder.answer_lost("interrupted");
+            let message = format!("interrupted; the server was told that nobody waits for `{name}` any more");
+            return Ok(Trouble::new("interrupted", Exit::Interrupted, message).show(&context.printer));
+        }
+        CallEnding::LeftTask(task, ending) => {
+            drop(watch);
+            recorder.ended(&ending, &task);
+            return Ok(troubles::of_ending(context, &ending, &task).show(&context.printer));
+        }
         CallEnding::Left(Leaving::Deadline) => {
             drop(watch);
+            recorder.answer_lost("not answered in time");
             let limit = duration::human(options.wait.timeout.unwrap_or_default());
             let message =
                 format!("`{name}` has not answered within {limit}; the server was told that nobody waits any more");
@@ -141,8 +163,8 @@ async fn prepare(context: &Context, session: &Session, options: &CallOptions) ->
 
 /// Tasks that the lost call may have started: those that have not ended come first, the newest of them in front.
 async fn candidates(session: &Session) -> Vec<(crate::model::TaskId, TaskStatus)> {
-    let listed: Result<_, SessionError> = session.tasks().await;
-    let mut tasks = listed.ok().flatten().unwrap_or_default();
+    let listed: Result<Result<_, SessionError>, _> = tokio::time::timeout(LOOK, session.tasks()).await;
+    let mut tasks = listed.ok().and_then(Result::ok).flatten().unwrap_or_default();
     // By the server's own clock alone, whose stamps sort as text where one server wrote them all.
     tasks.sort_by(|one, other| {
         let key = |task: &crate::model::Task| (!task.status.is_terminal(), task.created_at.clone());

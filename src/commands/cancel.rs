@@ -7,10 +7,10 @@ use serde_json::json;
 use super::lookup::{self, Found};
 use super::recorder::Recorder;
 use super::{Context, server, troubles};
-use crate::lifecycle::Pace;
-use crate::model::{Task, TaskId, TaskStatus};
+use crate::lifecycle::{Ending, Pace};
+use crate::model::{RawJson, Task, TaskId, TaskStatus};
 use crate::present::{Exit, Output, Trouble};
-use crate::session::{Session, SessionError};
+use crate::session::{Session, SessionError, is_unknown_task};
 
 /// How long a task may take to end once it was asked to.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ async fn cancel(context: &Context, found: &Found) -> anyhow::Result<Exit> {
     let refusal = match session.cancel(id).await {
         Ok(_) => None,
         Err(error) if error.rpc().is_some() => Some(error),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(refused(id, &session, error)),
     };
     // Whatever the answer was, the task itself says what became of it.
     let exit = match settled(&session, id).await {
@@ -60,17 +60,23 @@ async fn cancel(context: &Context, found: &Found) -> anyhow::Result<Exit> {
         Err(error) => match refusal {
             Some(refusal) => {
                 recorder.refused(&refusal, session.renewals() > 0);
-                return Err(refusal.into());
+                return Err(refused(id, &session, refusal));
             }
-            None if error.rpc().is_some() => {
-                context.printer.note(&format!("task {id} was asked to stop; the server no longer shows it"));
-                Exit::Done
+            // A server that took the cancellation may forget the task at once.
+            None if error.rpc().is_some_and(is_unknown_task) => {
+                let task = Task { status: TaskStatus::Cancelled, ..found.last_sight() };
+                recorder.ended(&Ending::Cancelled { message: None }, &task);
+                show(context, &task, None)
             }
-            None => return Err(error.into()),
+            None => return Err(refused(id, &session, error)),
         },
     };
     session.close(true).await;
     Ok(exit)
+}
+
+fn refused(id: &TaskId, session: &Session, source: SessionError) -> anyhow::Error {
+    troubles::TaskRefused { id: id.clone(), renewed: session.renewals() > 0, source }.into()
 }
 
 /// The task once it has ended, or as it stands when patience is over.
@@ -94,6 +100,9 @@ fn show(context: &Context, task: &Task, refusal: Option<&SessionError>) -> Exit 
         (TaskStatus::Cancelled, _) => {
             match printer.output() {
                 Output::Text => printer.data(&format!("task {id} is cancelled")),
+                Output::Json if task.raw == RawJson::empty_object() => {
+                    printer.json(&json!({"taskId": id.as_str(), "status": "cancelled"}));
+                }
                 Output::Json => printer.raw_json(&task.raw),
                 Output::Jsonl => printer.json_line(&json!({"event": "cancelled", "taskId": id.as_str()})),
             }

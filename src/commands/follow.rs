@@ -8,10 +8,13 @@ use tokio::time::Instant;
 
 use super::recorder::Recorder;
 use super::{Context, troubles};
-use crate::lifecycle::{Command, Ending, FollowOptions, Reporter, follow};
-use crate::model::{Task, TaskOutcome, TaskStatus, ToolResult};
-use crate::present::{Exit, result};
+use crate::lifecycle::{Command, Ending, FollowOptions, Leaving, Reporter, follow};
+use crate::model::{Task, TaskId, TaskOutcome, TaskStatus, ToolResult};
+use crate::present::{Exit, Output, result};
 use crate::session::{Session, Subscription};
+
+/// How long a task may take to take its cancellation when its server ends with us.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// How to wait, for every command that does.
 #[derive(Clone, Debug, Default)]
@@ -56,13 +59,40 @@ pub(super) async fn to_the_end(
     deadline: Option<Instant>,
     mut watch: Watch,
 ) -> anyhow::Result<Exit> {
-    context.now_following(&task);
+    context.now_following(&task.id);
     let follow_options = FollowOptions { least_pause: options.least_pause, deadline, patience: options.patience };
     let Watch { subscription, reporter, commands, recorder } = &mut watch;
-    let (ending, task) = follow(session, task, subscription, &follow_options, reporter.as_mut(), commands).await;
+    let following = follow(session, task.clone(), subscription, &follow_options, reporter.as_mut(), commands);
+    // Who reads events and leaves has seen enough. A server that ends with us is followed all the same.
+    let had_enough = context.printer.output() == Output::Jsonl && !context.server_is_child();
+    let (mut ending, task) = tokio::select! {
+        followed = following => followed,
+        () = context.printer.stdout_closes(), if had_enough => (Ending::Left(Leaving::Asked), task),
+    };
+    if matches!(ending, Ending::Left(_)) && context.server_is_child() {
+        ending = cancel_with_server(session, &task.id).await.unwrap_or(ending);
+    }
     recorder.ended(&ending, &task);
     drop(watch);
+    if context.printer.stdout_is_closed() && matches!(ending, Ending::Left(_)) {
+        return Ok(Exit::Done);
+    }
     show(context, ending, &task, options)
+}
+
+/// The server ends with us, so the task is told first.
+async fn cancel_with_server(session: &Session, id: &TaskId) -> Option<Ending> {
+    let cancelled = tokio::time::timeout(FAREWELL, session.cancel(id)).await;
+    let message = Some("the time to wait is over, and its server ends with this program".to_owned());
+    cancelled.is_ok_and(|reply| reply.is_ok()).then_some(Ending::Cancelled { message })
+}
+
+/// `work`, unless the deadline comes first.
+pub(super) async fn until<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
+        None => Some(work.await),
+    }
 }
 
 fn show(context: &Context, ending: Ending, task: &Task, options: &WaitOptions) -> anyhow::Result<Exit> {

@@ -40,6 +40,20 @@ impl Interrupts {
         }
     }
 
+    /// Waits for one more interrupt than there were.
+    pub async fn another(&self) {
+        let mut count = self.count.clone();
+        let so_far = *count.borrow();
+        while count.wait_for(|count| *count > so_far).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether there was one.
+    pub fn any(&self) -> bool {
+        *self.count.borrow() > 0
+    }
+
     /// From now on the first interrupt is `command` to whoever follows a task, and the next one ends the program.
     pub fn hand_to_follower(&self, command: Command) -> mpsc::UnboundedReceiver<Command> {
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -61,29 +75,34 @@ impl Interrupts {
 }
 
 #[cfg(unix)]
-struct Signals([tokio::signal::unix::Signal; 4]);
+struct Signals(Vec<tokio::signal::unix::Signal>);
 
 #[cfg(unix)]
 impl Signals {
     fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self([
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
-            signal(SignalKind::quit())?,
-        ]))
+        let ignored = ignored();
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+        let heard = kinds.into_iter().filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 0);
+        heard.map(signal).collect::<std::io::Result<_>>().map(Self)
     }
 
     async fn next(&mut self) {
-        let [interrupt, terminate, hangup, quit] = &mut self.0;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-            _ = quit.recv() => {}
-        }
+        std::future::poll_fn(|context| {
+            let any = self.0.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
+            if any { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
     }
+}
+
+/// The signals that whoever started us wants ignored (`nohup`, a shell's background job), as a set of bits. Where the
+/// system does not tell, none.
+#[cfg(unix)]
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or_default()
 }
 
 #[cfg(not(unix))]

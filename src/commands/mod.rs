@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use crate::model::{Task, TaskId, text};
+use crate::model::{TaskId, text};
 use crate::present::{Printer, Progress};
 use crate::record::ServerNote;
 use crate::transport::Keeper;
@@ -60,8 +60,8 @@ pub struct Context {
 }
 
 impl Context {
-    fn now_following(&self, task: &Task) {
-        *self.current_task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.id.clone());
+    fn now_following(&self, id: &TaskId) {
+        *self.current_task.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.clone());
     }
 
     /// The task that is followed right now.

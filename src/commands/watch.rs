@@ -4,7 +4,7 @@ use super::follow::{self, WaitOptions, Watch};
 use super::lookup::Found;
 use super::recorder::{Recorded, Recorder};
 use super::{Context, server, troubles};
-use crate::lifecycle::{Ending, Event};
+use crate::lifecycle::{Ending, Event, Leaving};
 use crate::model::{TaskOutcome, TaskStatus};
 use crate::present::{Exit, Progress, reporter};
 
@@ -32,15 +32,30 @@ pub(super) async fn attach(
     }
     let id = &found.id;
     let deadline = options.deadline();
-    let session = server::connect(context).await?;
-    let commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
-    let subscription = session.subscribe();
-    subscription.follow(id);
-    let task = match session.task(id).await {
-        Ok(task) => task,
-        Err(error) => {
-            recorder.refused(&error, session.renewals() > 0);
-            return Err(troubles::TaskRefused { id: id.clone(), renewed: session.renewals() > 0, source: error }.into());
+    context.now_following(id);
+    let mut commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
+    let first_look = async {
+        let session = server::connect(context).await?;
+        let subscription = session.subscribe();
+        subscription.follow(id);
+        match session.task(id).await {
+            Ok(task) => Ok((session, subscription, task)),
+            Err(error) => {
+                let renewed = session.renewals() > 0;
+                recorder.refused(&error, renewed);
+                Err(anyhow::Error::new(troubles::TaskRefused { id: id.clone(), renewed, source: error }))
+            }
+        }
+    };
+    let leaving = tokio::select! {
+        first = follow::until(deadline, first_look) => first.ok_or(Leaving::Deadline),
+        Some(_) = commands.recv() => Err(Leaving::Asked),
+    };
+    let (session, subscription, task) = match leaving {
+        Ok(first) => first?,
+        Err(leaving) => {
+            let ending = Ending::Left(leaving);
+            return Ok(troubles::of_ending(context, &ending, &found.last_sight()).show(&context.printer));
         }
     };
     let mut reporter = Box::new(Recorded(recorder.clone(), reporter(&context.printer, progress)));

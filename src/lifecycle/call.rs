@@ -6,9 +6,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::event::{Event, Reporter};
-use super::follow::{Command, Leaving};
-use crate::model::{Task, ToolResult};
-use crate::session::{CallReply, CallRequest, Hint, Session, SessionError, Subscription};
+use super::follow::{Command, Ending, Leaving};
+use crate::model::{Task, TaskStatus, ToolResult};
+use crate::session::{CallMode, CallReply, CallRequest, Hint, PendingCall, Session, SessionError, Subscription};
+
+/// How long telling the server of an abandoned call may take, and how long its answer may still come.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// How the call itself ended.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub enum CallEnding {
     Silent(Duration),
     /// Nobody waits any more, and the server was told so.
     Left(Leaving),
+    /// The same, but a task was made at the last moment, and this became of it.
+    LeftTask(Task, Ending),
     /// With an error. Whether the tool has started may be unknown, see [`may_have_started`].
     Failed(SessionError),
 }
@@ -55,17 +60,7 @@ pub async fn call(
         tokio::select! {
             // First, because a task's creation is told before its progress; what was said before a result is told then.
             biased;
-            reply = pending.reply() => return match reply {
-                Ok(CallReply::Result(result)) => {
-                    tell_rest(subscription, reporter);
-                    CallEnding::Result(result)
-                }
-                Ok(CallReply::Task { task, immediate }) => {
-                    reporter.report(&Event::Created { task: task.clone(), immediate });
-                    CallEnding::Task(task)
-                }
-                Err(error) => CallEnding::Failed(error),
-            },
+            reply = pending.reply() => return answered(reply, subscription, reporter),
             hint = subscription.next() => {
                 heard = Instant::now();
                 if let Hint::Progress(progress) = hint {
@@ -73,22 +68,78 @@ pub async fn call(
                 }
             }
             command = commands.recv(), if commands_open => match command {
-                Some(Command::Leave | Command::Cancel) => {
-                    pending.cancel("interrupted by the user").await;
-                    return CallEnding::Left(Leaving::Asked);
+                Some(command) => {
+                    let reply = take_leave(pending, request.mode, "interrupted by the user").await;
+                    let Some(CallReply::Task { task, immediate }) = reply else {
+                        return CallEnding::Left(Leaving::Asked);
+                    };
+                    reporter.report(&Event::Created { task: task.clone(), immediate });
+                    return match command {
+                        Command::Leave => CallEnding::LeftTask(task, Ending::Left(Leaving::Asked)),
+                        Command::Cancel => cancel(session, task, reporter).await,
+                    };
                 }
                 None => commands_open = false,
             },
             () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
                 if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                    pending.cancel("the time to wait is over").await;
-                    return CallEnding::Left(Leaving::Deadline);
+                    let reply = take_leave(pending, request.mode, "the time to wait is over").await;
+                    return match reply.map(|reply| answered(Ok(reply), subscription, reporter)) {
+                        Some(CallEnding::Task(task)) => CallEnding::LeftTask(task, Ending::Left(Leaving::Deadline)),
+                        Some(ending) => ending,
+                        None => CallEnding::Left(Leaving::Deadline),
+                    };
                 }
-                pending.cancel("no answer and no progress in time").await;
-                return CallEnding::Silent(idle_limit.unwrap_or_default());
+                let reply = take_leave(pending, request.mode, "no answer and no progress in time").await;
+                return reply.map_or_else(
+                    || CallEnding::Silent(idle_limit.unwrap_or_default()),
+                    |reply| answered(Ok(reply), subscription, reporter),
+                );
             }
         }
     }
+}
+
+fn answered(
+    reply: Result<CallReply, SessionError>,
+    subscription: &mut Subscription,
+    reporter: &mut dyn Reporter,
+) -> CallEnding {
+    match reply {
+        Ok(CallReply::Result(result)) => {
+            tell_rest(subscription, reporter);
+            CallEnding::Result(result)
+        }
+        Ok(CallReply::Task { task, immediate }) => {
+            reporter.report(&Event::Created { task: task.clone(), immediate });
+            CallEnding::Task(task)
+        }
+        Err(error) => CallEnding::Failed(error),
+    }
+}
+
+/// Tells the server that nobody waits any more. An answer that crosses this on the way is taken all the same: it may name
+/// a task that runs.
+async fn take_leave(mut pending: PendingCall, mode: CallMode, reason: &str) -> Option<CallReply> {
+    let end = Instant::now() + FAREWELL;
+    let told = tokio::time::timeout_at(end, pending.cancel(reason));
+    let _ = told.await;
+    if mode == CallMode::Plain {
+        return None;
+    }
+    tokio::time::timeout_at(end, pending.reply()).await.ok()?.ok()
+}
+
+/// Cancels a task that was made at the last moment.
+async fn cancel(session: &Session, task: Task, reporter: &mut dyn Reporter) -> CallEnding {
+    reporter.report(&Event::CancelAsked { id: task.id.clone() });
+    let ending = match tokio::time::timeout(FAREWELL, session.cancel(&task.id)).await {
+        Ok(Ok(Some(seen))) if seen.status == TaskStatus::Cancelled => {
+            Ending::Cancelled { message: seen.status_message }
+        }
+        _ => Ending::CancelUnconfirmed,
+    };
+    CallEnding::LeftTask(task, ending)
 }
 
 /// Reports the progress that was heard and not told yet.

@@ -4,18 +4,31 @@ use std::time::Duration;
 
 /// A duration that could not be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a duration; write `90s`, `10m`, `1h30m`, `250ms`, or a plain number of milliseconds")]
+#[error("`{0}` is not a duration; write `90s`, `10m`, `1h30m` or `250ms`")]
 pub struct ParseDurationError(String);
 
-/// Reads `90s`, `10m`, `1h30m`, `250ms`, `1.5h`, `2d`; a plain number is milliseconds, as on the wire.
+/// Reads what [`parse`] reads; a plain number is milliseconds, as a task's `ttl` is on the wire.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_ttl(text: &str) -> Result<Duration, ParseDurationError> {
+    let trimmed = text.trim();
+    if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit()) {
+        return trimmed.parse().map(Duration::from_millis).map_err(|_| ParseDurationError(text.to_owned()));
+    }
+    parse(text)
+}
+
+/// Reads `90s`, `10m`, `1h30m`, `250ms`, `1.5h`, `2d`, and `0`. Another plain number is refused: seconds are as likely
+/// meant as milliseconds.
 ///
 /// # Errors
 /// Where the text is none of these or is too large for 64 bits of milliseconds.
 pub fn parse(text: &str) -> Result<Duration, ParseDurationError> {
     let fail = || ParseDurationError(text.to_owned());
     let text_trimmed = text.trim();
-    if !text_trimmed.is_empty() && text_trimmed.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text_trimmed.parse().map(Duration::from_millis).map_err(|_| fail());
+    if text_trimmed == "0" {
+        return Ok(Duration::ZERO);
     }
     let mut rest = text_trimmed;
     let mut total = 0f64;
@@ -51,6 +64,7 @@ pub fn parse(text: &str) -> Result<Duration, ParseDurationError> {
 pub fn human(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
+        0 if duration.subsec_millis() < 100 => format!("{}ms", duration.subsec_millis()),
         0..=9 => format!("{:.1}s", duration.as_secs_f64()),
         10..=59 => format!("{seconds}s"),
         60..=3_599 => format!("{}m {:02}s", seconds / 60, seconds % 60),
@@ -76,7 +90,6 @@ mod tests {
             ("1h30m", 5_400_000),
             ("1h 30m", 5_400_000),
             ("250ms", 250),
-            ("1500", 1_500),
             ("1.5h", 5_400_000),
             ("0", 0),
             ("0s", 0),
@@ -84,14 +97,17 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "abc", "10x", "-5s", "1e3s", "s", "5 m x", "99999999999999999999", "1.2.3s"] {
+        assert_eq!(parse_ttl("1500"), Ok(Duration::from_millis(1_500)));
+        assert_eq!(parse_ttl("10m"), parse("10m"));
+        for text in ["", "30", "abc", "10x", "-5s", "1e3s", "s", "5 m x", "99999999999999999999", "1.2.3s"] {
             assert!(parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn writes_what_people_read() {
-        let written = [400, 9_940, 12_000, 185_000, 3_720_000, 183_600_000].map(|ms| human(Duration::from_millis(ms)));
-        assert_eq!(written, ["0.4s", "9.9s", "12s", "3m 05s", "1h 02m", "2d 03h"]);
+        let written =
+            [0, 20, 400, 9_940, 12_000, 185_000, 3_720_000, 183_600_000].map(|ms| human(Duration::from_millis(ms)));
+        assert_eq!(written, ["0ms", "20ms", "0.4s", "9.9s", "12s", "3m 05s", "1h 02m", "2d 03h"]);
     }
 }

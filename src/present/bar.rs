@@ -40,7 +40,7 @@ impl Bar {
             let (printer, view) = (printer.clone(), Arc::clone(&view));
             async move {
                 tokio::time::sleep(QUIET).await;
-                printer.attach_bar(draw(view));
+                printer.show_bar(Box::new(move || draw(view)));
             }
         });
         Self { printer, view, start }
@@ -75,7 +75,7 @@ impl Reporter for Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         self.start.abort();
-        self.printer.detach_bar();
+        self.printer.hide_bar();
     }
 }
 
@@ -156,6 +156,7 @@ impl View {
             Some((progress, total)) => {
                 line.add(&format!("{:>3}%", percent(progress.progress, total)));
                 let counted = line.add(&format!("{}/{}", number(progress.progress), number(total)));
+                line.insert_bar(progress.progress / total);
                 if let Some(rate) = self.rate.per_second().filter(|_| counted) {
                     let left = (total - progress.progress).max(0.0) / rate;
                     if let Ok(left) = Duration::try_from_secs_f64(left) {
@@ -183,9 +184,6 @@ impl View {
             tail.push(format!("ttl {}", duration::human(expires.saturating_duration_since(now))));
         }
         let name_fits = line.room() > text::width(&self.name) + 30;
-        if let Some((progress, total)) = known {
-            line.insert_bar(progress.progress / total);
-        }
         if name_fits && !self.name.is_empty() {
             line.insert_name(&self.name);
         }
@@ -238,8 +236,8 @@ impl Line {
     }
 
     fn insert_bar(&mut self, share: f64) {
-        let width = (self.room() / 3).min(MOST_BAR);
-        if width < LEAST_BAR {
+        let width = (self.columns / 4).min(MOST_BAR);
+        if width < LEAST_BAR || width >= self.room() {
             return;
         }
         let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
@@ -281,8 +279,9 @@ mod tests {
         let (view, now) = view(&[(10.0, Some(100.0)), (20.0, Some(100.0)), (30.0, Some(100.0))], "kneading");
         assert_eq!(
             view.compose(now, 100),
-            "⠋ bake [██████░░░░░░░░░░░░░░░]  30%  30/100  eta 7.0s  10/s  kneading  3.0s"
+            "⠋ bake [███████░░░░░░░░░░░░░░░]  30%  30/100  eta 7.0s  10/s  kneading  3.0s"
         );
+        assert_eq!(view.compose(now, 39), "⠋ [██░░░░░]  30%  30/100  eta 7.0s");
         assert_eq!(view.compose(now, 20), "⠋  30%  30/100  10/s");
         assert_eq!(view.compose(now, 12), "⠋  30%  kne…");
     }

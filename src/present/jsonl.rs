@@ -27,6 +27,8 @@ impl Reporter for Jsonl {
                 json!({"event": "created", "taskId": task.id.as_str(), "task": seen(task), "immediateResponse": immediate})
             }
             Event::Changed { task } => json!({"event": "status", "taskId": task.id.as_str(), "task": seen(task)}),
+            // Progress is a hint: a reader who is far behind is better served by what follows.
+            Event::Progress(_) if self.printer.stdout_is_behind() => return,
             Event::Progress(progress) => json!({
                 "event": "progress",
                 // As the server wrote them: no digit changes.

@@ -13,6 +13,7 @@ pub mod printer;
 pub mod result;
 pub mod table;
 pub mod trouble;
+mod writer;
 
 pub use exit::Exit;
 pub use printer::{Output, Printer, Progress};

@@ -1,15 +1,15 @@
-//! The only place that writes to stdout and stderr.
+//! The only place that writes to stdout and stderr, by way of threads that may wait where we must not.
 
 use std::collections::VecDeque;
-use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
 use serde_json::Value;
+use tokio::time::timeout;
 
+use super::writer::{Job, MakeBar, Stdout, Writer};
 use crate::model::{RawJson, text};
 
 /// What stdout carries.
@@ -46,10 +46,14 @@ pub struct Voice {
     pub verbosity: u8,
 }
 
-/// Lines that a server said and that wait for a slow terminal; what goes beyond is dropped and counted.
-const RELAY: usize = 512;
-/// How long leaving waits for them.
-const RELAY_FLUSH: Duration = Duration::from_millis(300);
+/// Lines that may wait for a slow stderr, of those that a server said; what goes beyond is dropped and counted.
+const RELAY: u64 = 512;
+/// Lines of any kind that may.
+const TALK: u64 = 8_192;
+/// Lines that may wait for a slow stdout before progress is left out.
+const DATA: u64 = 1_024;
+/// How long leaving waits for a stderr that takes nothing.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// Writes to stdout and stderr. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -60,18 +64,10 @@ struct Inner {
     voice: Voice,
     colour: bool,
     stdout_is_terminal: bool,
-    stdout_closed: AtomicBool,
-    stdout_failed: AtomicBool,
     noise_told: AtomicBool,
-    bar: Mutex<Option<ProgressBar>>,
-    relay: Mutex<Option<Relay>>,
-}
-
-#[derive(Debug)]
-struct Relay {
-    lines: SyncSender<String>,
-    thread: std::thread::JoinHandle<()>,
-    dropped: usize,
+    writer: Writer,
+    /// Lines that were not shown.
+    dropped: AtomicU64,
 }
 
 impl Printer {
@@ -79,15 +75,15 @@ impl Printer {
     pub fn new(voice: Voice) -> Self {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let stdout_is_terminal = std::io::stdout().is_terminal();
+        let stderr_is_terminal = std::io::stderr().is_terminal();
         Self(Arc::new(Inner {
             voice,
-            colour: !plain && std::io::stderr().is_terminal(),
-            stdout_is_terminal: std::io::stdout().is_terminal(),
-            stdout_closed: AtomicBool::new(false),
-            stdout_failed: AtomicBool::new(false),
+            colour: !plain && stderr_is_terminal,
+            stdout_is_terminal,
             noise_told: AtomicBool::new(false),
-            bar: Mutex::default(),
-            relay: Mutex::default(),
+            writer: Writer::new(stdout_is_terminal && stderr_is_terminal),
+            dropped: AtomicU64::new(0),
         }))
     }
 
@@ -108,39 +104,26 @@ impl Printer {
 
     /// Whether nobody reads stdout any more.
     pub fn stdout_is_closed(&self) -> bool {
-        self.0.stdout_closed.load(Ordering::Relaxed)
+        *self.0.writer.stdout().borrow() == Stdout::Closed
     }
 
-    /// Whether data could not be written though somebody wants it: a full disk, say.
-    pub fn stdout_has_failed(&self) -> bool {
-        self.0.stdout_failed.load(Ordering::Relaxed)
+    /// Waits until nobody reads stdout any more.
+    pub async fn stdout_closes(&self) {
+        let mut stdout = self.0.writer.stdout();
+        while stdout.wait_for(|stdout| *stdout == Stdout::Closed).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Writes a line of data to stdout. A reader that has left is no error: what is left to say has no taker.
     pub fn data(&self, line: &str) {
-        if self.stdout_is_closed() {
-            return;
-        }
-        let mut fault = None;
-        self.beside_bar(|| {
-            let mut stdout = std::io::stdout().lock();
-            let written = stdout.write_all(line.as_bytes()).and_then(|()| match line.ends_with('\n') {
-                true => stdout.flush(),
-                false => stdout.write_all(b"\n").and_then(|()| stdout.flush()),
-            });
-            match written {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-                    self.0.stdout_closed.store(true, Ordering::Relaxed);
-                }
-                Err(error) => fault = Some(error),
-            }
-        });
-        if let Some(error) = fault
-            && !self.0.stdout_failed.swap(true, Ordering::Relaxed)
-        {
-            self.error(&format!("cannot write to stdout: {error}"));
-        }
+        self.0.writer.send(Job::Data(line.to_owned()));
+    }
+
+    /// Whether stdout is so far behind that what may be left out should be.
+    pub fn stdout_is_behind(&self) -> bool {
+        let (data, talk) = self.0.writer.waiting();
+        data.max(talk) >= DATA
     }
 
     /// Writes text that a server wrote: as it is for a program, escaped for a person.
@@ -220,76 +203,64 @@ impl Printer {
         if self.0.voice.verbosity > 0 {
             self.relay(format!("server stdout | {}", text::line(line)));
         } else if first && !self.0.voice.quiet {
-            self.relay("note: the server writes lines to its standard output that are no messages; they are skipped (-v shows them)".to_owned());
+            let note = "note: the server writes lines to its standard output that are no messages; they are skipped (-v shows them)";
+            self.relay(note.to_owned());
         }
     }
 
-    /// Hands a line to a thread of its own, so that a slow terminal never stalls the protocol. Where too many wait, the
-    /// newest are dropped and counted.
+    /// Tells what a server said unasked. Where too many lines wait for a slow stderr they are dropped and counted.
     pub fn relay(&self, line: String) {
-        let mut relay = self.0.relay.lock().unwrap_or_else(PoisonError::into_inner);
-        let relay = relay.get_or_insert_with(|| self.start_relay());
-        if relay.dropped > 0 {
-            let count = std::mem::take(&mut relay.dropped);
-            if let Err(TrySendError::Full(_)) =
-                relay.lines.try_send(format!("note: {} not shown", text::plural(count, "line")))
-            {
-                relay.dropped = count;
+        self.talk_within(RELAY, line);
+    }
+
+    /// Waits until all data is written, within `limit`, and a moment for the rest. Whether the data was.
+    pub async fn finish(&self, limit: Option<Duration>) -> bool {
+        let data = self.0.writer.data_written();
+        let all = match limit {
+            Some(limit) => timeout(limit, data).await.is_ok(),
+            None => {
+                data.await;
+                true
             }
+        };
+        let failure = match &*self.0.writer.stdout().borrow() {
+            Stdout::Failed(error) => Some(format!("cannot write to stdout: {error}")),
+            Stdout::Open | Stdout::Closed => None,
+        };
+        if let Some(failure) = &failure {
+            self.error(failure);
         }
-        if let Err(TrySendError::Full(_)) = relay.lines.try_send(line) {
-            relay.dropped += 1;
-        }
+        self.tell_dropped();
+        let _ = timeout(LAST_WORDS, self.0.writer.talk_written()).await;
+        all && failure.is_none()
     }
 
-    fn start_relay(&self) -> Relay {
-        let (lines, receiver) = sync_channel::<String>(RELAY);
-        let printer = self.clone();
-        let thread = std::thread::spawn(move || {
-            for line in receiver {
-                printer.talk(&line);
-            }
-        });
-        Relay { lines, thread, dropped: 0 }
+    /// Shows a bar below what is written from now on.
+    pub(super) fn show_bar(&self, make: MakeBar) {
+        self.0.writer.send(Job::ShowBar(make));
     }
 
-    /// Writes out what waits, within a bound: a terminal that takes nothing does not keep us.
-    pub fn finish(&self) {
-        let relay = self.0.relay.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Relay { lines, thread, .. }) = relay {
-            drop(lines);
-            let end = std::time::Instant::now() + RELAY_FLUSH;
-            while !thread.is_finished() && std::time::Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-    }
-
-    /// Shows `bar` below what is written from now on.
-    pub(super) fn attach_bar(&self, bar: ProgressBar) {
-        *self.0.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar);
-    }
-
-    pub(super) fn detach_bar(&self) {
-        let bar = self.0.bar.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(bar) = bar {
-            bar.finish_and_clear();
-        }
+    pub(super) fn hide_bar(&self) {
+        self.0.writer.send(Job::HideBar);
     }
 
     fn talk(&self, message: &str) {
-        self.beside_bar(|| {
-            let mut stderr = std::io::stderr().lock();
-            // In one write, so that lines of several threads do not mix. With stderr closed there is nobody to tell.
-            let _ = stderr.write_all(format!("{message}\n").as_bytes());
-        });
+        self.talk_within(TALK, message.to_owned());
     }
 
-    fn beside_bar(&self, write: impl FnOnce()) {
-        let bar = self.0.bar.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match bar {
-            Some(bar) => bar.suspend(write),
-            None => write(),
+    fn talk_within(&self, limit: u64, line: String) {
+        if self.0.writer.waiting().1 >= limit {
+            self.0.dropped.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.tell_dropped();
+            self.0.writer.send(Job::Talk(line));
+        }
+    }
+
+    fn tell_dropped(&self) {
+        let count = usize::try_from(self.0.dropped.swap(0, Ordering::Relaxed)).unwrap_or(usize::MAX);
+        if count > 0 {
+            self.0.writer.send(Job::Talk(format!("note: {} not shown", text::plural(count, "line"))));
         }
     }
 

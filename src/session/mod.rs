@@ -37,8 +37,6 @@ use inbox::Inbox;
 
 /// How long a call waits for the stream of unasked messages to open, which questions may depend on.
 const LISTEN: Duration = Duration::from_secs(1);
-/// How long telling the server of an abandoned request may take.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// How to converse.
 #[derive(Clone, Debug, Default)]
@@ -330,10 +328,10 @@ impl PendingCall {
         }
     }
 
-    /// Tells the server that nobody waits any more. It may work on regardless.
-    pub async fn cancel(self, reason: &str) {
+    /// Tells the server that nobody waits any more. It may work on regardless, and its answer may still come.
+    pub async fn cancel(&self, reason: &str) {
         let params = legacy::cancelled_params(self.in_flight.id(), reason);
-        let _ = timeout(FAREWELL, self.peer.notify(legacy::CANCELLED, &params)).await;
+        let _ = self.peer.notify(legacy::CANCELLED, &params).await;
     }
 }
 

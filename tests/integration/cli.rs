@@ -51,7 +51,7 @@ fn each_way_of_ending_has_its_number() {
     run(&["-s", "demo", "call", "check-json", "text={"]).exits(6).says("This is not JSON").prints("");
     run(&["-s", "demo", "get", "nope"]).exits(10).says("nope");
     run(&["-s", "demo", "call", "hunt-primes", "seconds=60", "--timeout", "300ms"])
-        .exits(8)
+        .exits(7)
         .says("the time to wait is over");
     run(&["-s", "http://127.0.0.1:1/mcp", "tools"]).exits(3).says("Connection refused");
     run(&["-s", "demo", "call", "count-words", "txt=a"]).exits(2).says("is `txt` meant for it?");

@@ -241,3 +241,66 @@ fn a_plain_call_that_stays_silent_is_given_up() {
     outcome.exits(3).says("no answer and no progress from `plain` within 0.5s").says("--idle-timeout");
     assert_eq!(bench.of("notifications/cancelled").len(), 1);
 }
+
+#[test]
+fn a_task_that_is_made_while_we_leave_is_not_lost() {
+    let bench = Bench::new(&json!({"session": true, "rules": [
+        {"method": "tools/call", "steps": [{"sleep": 700}, {"reply": {"task": task("working")}}]},
+        {"method": "tasks/cancel", "steps": [{"reply": task("cancelled")}]},
+    ]}));
+    let server = bench.http();
+    let outcome = run(&["-s", &server.url, "call", "bake", "--timeout", "400ms"]);
+    outcome.exits(8).says("the time to wait is over; task t-oven goes on").says("watch t-oven");
+    let start = Instant::now();
+    let calls = bench.of("tools/call").len();
+    let child = program(&["-s", &server.url, "call", "bake"]).spawn().unwrap();
+    until("the call", || bench.of("tools/call").len() > calls);
+    signal(&child, Signal::SIGINT);
+    wait(child, start).exits(8).says("stopped watching; task t-oven goes on").says("watch t-oven");
+    let child = program(&["-s", &server.url, "call", "bake", "--cancel-on-interrupt"]).spawn().unwrap();
+    until("the call", || bench.of("tools/call").len() > calls + 1);
+    signal(&child, Signal::SIGINT);
+    wait(child, start).exits(7).says("task t-oven was cancelled");
+    assert_eq!(bench.of("tasks/cancel").len(), 1);
+}
+
+#[test]
+fn the_time_to_wait_counts_from_the_start() {
+    let bench = Bench::new(&json!({"start": [{"sleep": 30_000}]}));
+    let outcome = run(&["-s", &bench.stdio(), "call", "bake", "--timeout", "300ms"]);
+    assert!(outcome.exits(3).says("was not called").took < Duration::from_secs(5), "{outcome:?}");
+    assert_eq!(bench.of("tools/call").len(), 0);
+    bench.assert_nothing_lives();
+}
+
+#[test]
+fn an_interrupt_is_heard_before_the_first_look() {
+    let bench = Bench::new(&json!({"session": true, "rules": [{"method": "tasks/get", "steps": [{"hold": {}}]}]}));
+    let server = bench.http();
+    let start = Instant::now();
+    let child = program(&["-s", &server.url, "watch", "t-oven"]).spawn().unwrap();
+    until("the look", || !bench.of("tasks/get").is_empty());
+    signal(&child, Signal::SIGINT);
+    wait(child, start).exits(8).says("stopped watching; task t-oven goes on");
+}
+
+#[test]
+fn a_signal_that_is_to_be_ignored_is() {
+    let bench = Bench::new(&script(json!([
+        {"method": "tasks/get", "steps": [{"reply": task("working")}]},
+        {"method": "tasks/result", "steps": [{"sleep": 1000}, {"reply": {"content": [{"type": "text", "text": "a loaf"}]}}]},
+    ])));
+    let server = bench.http();
+    // As `nohup` and a script's background jobs do.
+    let environment = program(&[]);
+    let shell = format!("trap '' HUP; exec {} -s {} call bake", env!("CARGO_BIN_EXE_mcp-task"), server.url);
+    let start = Instant::now();
+    let mut with_shell = std::process::Command::new("sh");
+    with_shell.args(["-c", &shell]).env_clear().stdin(std::process::Stdio::null());
+    with_shell.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    with_shell.envs(environment.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let child = with_shell.spawn().unwrap();
+    until("a poll", || !bench.of("tasks/get").is_empty());
+    signal(&child, Signal::SIGHUP);
+    wait(child, start).exits(0).prints("a loaf\n");
+}

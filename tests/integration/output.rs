@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Bench, finish, program, run, wait};
+use crate::support::{Bench, finish, program, run, signal, until, wait};
+use nix::sys::signal::Signal;
 
 fn answering(result: Value) -> Bench {
     Bench::new(&json!({"rules": [{"method": "tools/call", "steps": [{"reply": result}]}]}))
@@ -178,15 +179,81 @@ fn a_reader_that_leaves_is_no_failure() {
 
 #[test]
 fn a_stderr_that_nobody_reads_does_not_stall_the_protocol() {
-    // 64 KiB fill a pipe; the server logs far more than that, and all of it is asked for.
-    let bench = Bench::new(&json!({"rules": [{"method": "tools/call", "steps": [
-        {"stderr_flood": 10}, {"raw": "noise\n".repeat(40_000)}, {"reply": {"content": [{"type": "text", "text": "done"}]}},
-    ]}]}));
-    let mut command = program(&["-s", &bench.stdio(), "-v", "--progress", "none", "call", "plain"]);
-    let (reader, writer) = std::io::pipe().unwrap();
-    command.stderr(Stdio::from(writer));
-    let outcome = finish(command);
-    assert!(outcome.exits(0).took < Duration::from_secs(20), "{outcome:?}");
-    outcome.prints("done\n");
-    drop(reader);
+    // 64 KiB fill a pipe; the server logs far more than that, and all of it is asked for, the task's changes too.
+    let sights: Vec<Value> = (0..40)
+        .map(|n| {
+            let sight = json!({"taskId": "t-oven", "status": "working", "statusMessage": format!("{n} {}", "crust".repeat(900))});
+            json!({"send": {"method": "notifications/tasks/status", "params": sight}})
+        })
+        .collect();
+    let call = [
+        vec![json!({"stderr_flood": 10}), json!({"raw": "noise\n".repeat(40_000)})],
+        vec![json!({"reply": {"task": {"taskId": "t-oven", "status": "working", "pollInterval": 200}}})],
+        sights,
+    ];
+    let bench = Bench::new(&json!({"rules": [
+        {"method": "tools/call", "steps": call.concat()},
+        {"method": "tasks/get", "steps": [{"reply": {"taskId": "t-oven", "status": "working", "pollInterval": 200}}]},
+        {"method": "tasks/result", "steps": [{"sleep": 1500}, {"reply": {"content": [{"type": "text", "text": "done"}]}}]},
+    ]}));
+    for progress in ["none", "lines"] {
+        let mut command = program(&["-s", &bench.stdio(), "-v", "--progress", progress, "call", "bake"]);
+        let (reader, writer) = std::io::pipe().unwrap();
+        command.stderr(Stdio::from(writer));
+        let outcome = finish(command);
+        assert!(outcome.exits(0).took < Duration::from_secs(20), "{outcome:?}");
+        outcome.prints("done\n");
+        drop(reader);
+    }
+    assert!(bench.of("tasks/get").len() >= 10, "polling went on");
+}
+
+/// A task that tells progress without end, each time with some KiB.
+fn talkative() -> Bench {
+    Bench::new(&json!({"session": true, "rules": [
+        {"method": "tools/call", "steps": [{"sse": {}}, {"reply": {"task": {"taskId": "t-oven", "status": "working", "pollInterval": 200}}}]},
+        {"method": "GET", "steps": [{"sse": {}}, {"hold": {}}]},
+        {"method": "tasks/get", "steps": [{"sse": {}},
+            {"raw": format!("data: {}\n\n", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+                "progressToken": "?", "progress": 1, "message": "x".repeat(4_000),
+                "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t-oven"}},
+            }})).repeat(60)},
+            {"reply": {"taskId": "t-oven", "status": "working", "pollInterval": 200}}]},
+        {"method": "tasks/result", "steps": [{"hold": {}}]},
+    ]}))
+}
+
+#[test]
+fn a_stdout_that_nobody_reads_stalls_neither_polling_nor_an_interrupt() {
+    let bench = talkative();
+    let server = bench.http();
+    let start = Instant::now();
+    let child = program(&["-s", &server.url, "-o", "jsonl", "call", "bake"]).spawn().unwrap();
+    // By then a pipe of 64 KiB was full three times over, and nobody has read any of it.
+    until("polls", || bench.of("tasks/get").len() >= 5);
+    signal(&child, Signal::SIGINT);
+    let waiting = Instant::now();
+    let mut child = child;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(waiting.elapsed() < Duration::from_secs(5), "the interrupt is not heard");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.code(), Some(8));
+    let outcome = wait(child, start);
+    assert!(outcome.says("watch t-oven").stdout.len() > 60_000, "the pipe was full");
+}
+
+#[test]
+fn a_reader_of_events_that_leaves_ends_the_watching() {
+    let bench = talkative();
+    let server = bench.http();
+    let start = Instant::now();
+    let mut child = program(&["-s", &server.url, "-o", "jsonl", "call", "bake"]).spawn().unwrap();
+    until("a poll", || !bench.of("tasks/get").is_empty());
+    drop(child.stdout.take());
+    assert_eq!(wait(child, start).exits(0).stdout, "");
+    assert!(bench.of("tasks/cancel").is_empty() && bench.of("DELETE").is_empty(), "the task goes on");
 }
