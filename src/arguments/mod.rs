@@ -3,6 +3,7 @@
 //! `key=text` becomes what the schema says of `key`, text where it says nothing; `key:=JSON` is taken as it stands;
 //! `key=@FILE` and `key:=@FILE` read a file; `a.b=…` reaches into objects. Digits are never changed.
 
+use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -59,6 +60,9 @@ pub enum ArgumentError {
     Misfit(Vec<String>),
 }
 
+/// The most bytes of a file that an argument names.
+const FILE_LIMIT: u64 = 256 << 20;
+
 fn list(misfits: &[String]) -> String {
     match misfits {
         [one] => one.clone(),
@@ -101,8 +105,13 @@ impl Item {
 
 fn read_file(key: &str, file: &str) -> Result<String, ArgumentError> {
     let fail = |reason: String| ArgumentError::File { key: key.to_owned(), file: file.to_owned(), reason };
-    let bytes = std::fs::read(Path::new(file))
+    let mut bytes = Vec::new();
+    std::fs::File::open(Path::new(file))
+        .and_then(|opened| opened.take(FILE_LIMIT + 1).read_to_end(&mut bytes))
         .map_err(|error| fail(format!("{error} (text that begins with @ is written {key}:='\"@…\"')")))?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > FILE_LIMIT) {
+        return Err(fail(format!("it has more than {} MiB", FILE_LIMIT >> 20)));
+    }
     String::from_utf8(bytes).map_err(|_| fail("it is not UTF-8 text".to_owned()))
 }
 

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 
@@ -53,11 +54,36 @@ pub fn main() -> ExitCode {
 }
 
 fn read_words() -> Result<App, clap::Error> {
-    let matches = App::command().try_get_matches()?;
+    let matches = without_empty_variables(App::command()).try_get_matches().map_err(with_argument_tip)?;
     let mut app = App::from_arg_matches(&matches)?;
     let typed = |matches: &clap::ArgMatches| matches.value_source("server") == Some(ValueSource::CommandLine);
     app.global.server_was_typed = typed(&matches) || matches.subcommand().is_some_and(|(_, of_it)| typed(of_it));
     Ok(app)
+}
+
+/// A variable that is set to nothing is not set.
+fn without_empty_variables(mut command: clap::Command) -> clap::Command {
+    let is_empty = |arg: &clap::Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+    command = command.mut_args(|arg| if is_empty(&arg) { arg.env(None::<&'static str>) } else { arg });
+    let names: Vec<String> = command.get_subcommands().map(|of_it| of_it.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(name, without_empty_variables);
+    }
+    command
+}
+
+/// `call bake --loaves 3` is what a user of other tools tries first.
+fn with_argument_tip(mut error: clap::Error) -> clap::Error {
+    let is_call = std::env::args().any(|word| word == "call");
+    if let (ErrorKind::UnknownArgument, true, Some(ContextValue::String(flag))) =
+        (error.kind(), is_call, error.get(ContextKind::InvalidArg))
+        && let Some(name) = flag.strip_prefix("--")
+    {
+        let name = name.split('=').next().unwrap_or(name);
+        let tip = format!("a tool's argument is written `{name}=…`");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 async fn run(app: App) -> Exit {
@@ -137,6 +163,7 @@ fn prepare(app: &App, printer: Printer, keeper: Keeper) -> Result<Context, Box<T
         record_arguments: !app.global.no_record_args,
         http_session: SharedSession::default(),
         old_protocol: None,
+        tap: OnceLock::new(),
         current_task: Mutex::default(),
     })
 }

@@ -133,6 +133,10 @@ async fn read_input(input: &str) -> anyhow::Result<String> {
     match input.strip_prefix('@') {
         Some(file) => std::fs::read_to_string(file)
             .map_err(|error| UsageError::new(format!("cannot read --input from {file}: {error}")).into()),
+        None if !input.trim_start().starts_with('{') && std::path::Path::new(input).is_file() => {
+            let message = format!("--input is no JSON, but the name of a file: {input}");
+            Err(UsageError::hinting(message, format!("--input @{input} reads the file")).into())
+        }
         None => Ok(input.to_owned()),
     }
 }

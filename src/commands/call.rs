@@ -59,8 +59,13 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
     let name = text::line(&options.tool).into_owned();
     let ready = async {
         let session = server::connect(context).await?;
-        let request = prepare(context, &session, &options).await?;
-        anyhow::Ok((session, request))
+        match prepare(context, &session, &options).await {
+            Ok(request) => Ok((session, request)),
+            Err(error) => {
+                session.close(false).await;
+                Err(error)
+            }
+        }
     };
     let Some(ready) = follow::until(deadline, ready).await else {
         let limit = duration::human(options.wait.timeout.unwrap_or_default());

@@ -73,6 +73,9 @@ pub(super) async fn to_the_end(
         ending = cancel_with_server(session, &task.id).await.unwrap_or(ending);
     }
     recorder.ended(&ending, &task);
+    if matches!(ending, Ending::Left(_) | Ending::CancelUnconfirmed) && context.server_is_child() {
+        recorder.lost("its server ended with the command that started it");
+    }
     drop(watch);
     if context.printer.stdout_is_closed() && matches!(ending, Ending::Left(_)) {
         return Ok(Exit::Done);

@@ -14,6 +14,10 @@ use crate::present::{Exit, Output};
 pub async fn run(context: &Context, found: &Found) -> anyhow::Result<Exit> {
     let recorder = Recorder::of_known(context, found.known.as_ref().map(|known| known.row));
     if let Err(error) = found.can_be_asked(context) {
+        if let Some(task) = found.ended() {
+            show(context, &task);
+            return Ok(Exit::Done);
+        }
         recorder.lost(&error.to_string());
         return Err(error.into());
     }

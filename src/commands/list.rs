@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Context, get, server};
-use crate::model::{Task, TaskStatus, duration, text};
+use super::{Context, get, server, troubles};
+use crate::model::{Task, TaskStatus, duration};
 use crate::present::{Exit, Output, table};
 use crate::record::{Known, Record};
 
@@ -28,14 +28,24 @@ struct Line {
 /// Where the record cannot be read or the named server cannot be asked.
 pub async fn run(context: &Context, options: ListOptions) -> anyhow::Result<Exit> {
     let mut record = Record::open(&context.state_dir)?;
-    let here = |known: &Known| {
-        !context.server_was_typed || context.server.as_ref().is_none_or(|(name, _)| known.server.name == *name)
-    };
+    let here = |known: &Known| context.is_on_typed_server(known);
     let mut lines: Vec<Line> =
         record.all()?.into_iter().filter(here).map(|known| Line { known: Some(known), task: None }).collect();
     // A server that would be started for this has no tasks yet.
+    let mut exit = Exit::Done;
     if context.server_was_typed && !context.server_is_child() {
-        for task in listed(context).await? {
+        let listed = match listed(context).await {
+            Ok(listed) => listed,
+            // What is recorded is shown all the same.
+            Err(error) if !lines.is_empty() => {
+                let trouble = troubles::of_error(context, &error);
+                context.printer.error(&trouble.message);
+                exit = trouble.exit;
+                Vec::new()
+            }
+            Err(error) => return Err(error),
+        };
+        for task in listed {
             let same =
                 |line: &&mut Line| line.known.as_ref().is_some_and(|known| known.task.as_ref() == Some(&task.id));
             match lines.iter_mut().find(same) {
@@ -51,7 +61,7 @@ pub async fn run(context: &Context, options: ListOptions) -> anyhow::Result<Exit
     }
     lines.retain(|line| !options.live || line.is_live());
     show(context, &lines);
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// What the server lists; nothing where it has no list.
@@ -95,10 +105,10 @@ impl Line {
 
     fn to_json(&self, context: &Context) -> Value {
         let known = self.known.as_ref();
-        let named = context.server.as_ref().map(|(name, _)| name.as_str());
+        let named = context.server_name();
         json!({
             "taskId": self.id(),
-            "server": known.map(|known| known.server.name.as_str()).or(named),
+            "server": known.map(|known| known.server.name.as_str()).or(named.as_deref()),
             "tool": known.map(|known| known.tool.as_str()),
             "status": self.status().map(TaskStatus::as_str),
             "statusMessage": self.message(),
@@ -130,11 +140,13 @@ fn show(context: &Context, lines: &[Line]) {
                     line.state(),
                     age,
                     ttl.map(get::ttl).unwrap_or_default(),
-                    text::truncate(&text::line(&server), 40).into_owned(),
-                    text::truncate(&text::line(line.message()), 50).into_owned(),
+                    server,
+                    line.message().to_owned(),
                 ]
             });
-            printer.data(&table::table(&["TASK", "TOOL", "STATUS", "SENT", "TTL", "SERVER", "MESSAGE"], rows));
+            let headings = ["TASK", "TOOL", "STATUS", "SENT", "TTL", "SERVER", "MESSAGE"];
+            let dispensable = ["TTL", "MESSAGE", "SERVER", "SENT", "TOOL"];
+            printer.data(&table::fitting(&headings, &dispensable, rows.collect()));
         }
     }
 }

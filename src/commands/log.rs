@@ -6,8 +6,7 @@ use serde_json::json;
 
 use super::Context;
 use super::list::stamp;
-use super::lookup::Found;
-use crate::model::text;
+use super::lookup::{Found, LookupError};
 use crate::present::{Exit, Output, table};
 use crate::record::{Known, Record, RowId};
 
@@ -17,7 +16,10 @@ use crate::record::{Known, Record, RowId};
 /// Where the record cannot be read.
 pub fn run(context: &Context, found: Option<&Found>) -> anyhow::Result<Exit> {
     let record = Record::open(&context.state_dir)?;
-    let row = found.and_then(|found| found.known.as_ref()).map(|known| known.row);
+    let row = match found {
+        Some(Found { known: None, id }) => return Err(LookupError::Unknown(id.as_str().to_owned()).into()),
+        found => found.and_then(|found| found.known.as_ref()).map(|known| known.row),
+    };
     let rows: HashMap<RowId, Known> = record.all()?.into_iter().map(|known| (known.row, known)).collect();
     let entries = record.entries(row)?;
     let printer = &context.printer;
@@ -45,10 +47,11 @@ pub fn run(context: &Context, found: Option<&Found>) -> anyhow::Result<Exit> {
                     id(&entry.row).map_or_else(|| "-".to_owned(), ToString::to_string),
                     tool,
                     entry.kind.clone(),
-                    text::truncate(&text::line(detail), 80).into_owned(),
+                    detail.to_owned(),
                 ]
             });
-            printer.data(&table::table(&["TIME", "TASK", "TOOL", "EVENT", "DETAIL"], lines));
+            let headings = ["TIME", "TASK", "TOOL", "EVENT", "DETAIL"];
+            printer.data(&table::fitting(&headings, &["TOOL", "DETAIL", "TIME"], lines.collect()));
         }
     }
     Ok(Exit::Done)

@@ -1,5 +1,7 @@
 //! From what the user typed for a task to the task and its server.
 
+use serde_json::json;
+
 use super::Context;
 use super::troubles::UsageError;
 use crate::model::{RawJson, Task, TaskId, TaskOutcome, TaskStatus, Ttl, text};
@@ -46,12 +48,11 @@ pub fn find(context: &mut Context, typed: Option<&str>, last: bool) -> anyhow::R
         }
         Err(error) => return Err(error.into()),
     };
-    let on_server = |known: &Known| {
-        !context.server_was_typed || context.server.as_ref().is_none_or(|(name, _)| known.server.name == *name)
-    };
+    let typed_server = context.server_name().filter(|_| context.server_was_typed);
+    let on_server = |known: &Known| context.is_on_typed_server(known);
     let known = match (typed, &record) {
         (None, Some(record)) if last => {
-            let newest = record.all()?.into_iter().find(|known| known.task.is_some() && on_server(known));
+            let newest = record.newest(typed_server.as_deref())?;
             Some(newest.ok_or(LookupError::Nothing(if context.server_was_typed { " on this server" } else { "" }))?)
         }
         (None, _) => {
@@ -125,6 +126,14 @@ impl Found {
             poll_interval: None,
             raw: RawJson::empty_object(),
         }
+    }
+
+    /// The task's end, where the record has seen it: nothing changes any more.
+    pub(super) fn ended(&self) -> Option<Task> {
+        let task = self.last_sight();
+        let message = task.status_message.clone();
+        let raw = json!({"taskId": task.id.as_str(), "status": task.status.as_str(), "statusMessage": message});
+        task.status.is_terminal().then(|| Task { raw: RawJson::from_value(&raw), ..task })
     }
 
     /// What the task came to, where the record has it.

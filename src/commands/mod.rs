@@ -1,11 +1,12 @@
 //! What the program does, one file per command. They take plain settings, never clap's, and return how to leave.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::model::{TaskId, text};
 use crate::present::{Printer, Progress};
-use crate::record::ServerNote;
+use crate::record::{Known, ServerNote};
+use crate::rpc::Tap;
 use crate::transport::Keeper;
 use crate::transport::http::SharedSession;
 
@@ -55,6 +56,8 @@ pub struct Context {
     pub http_session: SharedSession,
     /// The protocol version of the old session, where there is one to go back to.
     pub old_protocol: Option<String>,
+    /// The file of `--trace`, once it is open: one for all connections.
+    pub tap: OnceLock<Tap>,
     /// The task that is followed right now.
     pub current_task: Mutex<Option<TaskId>>,
 }
@@ -71,9 +74,19 @@ impl Context {
 
     /// How to reach the server again, without any secret.
     fn server_note(&self) -> ServerNote {
-        let name = self.server.as_ref().map_or_else(String::new, |(name, _)| without_password(name));
+        let name = self.server_name().unwrap_or_default();
         let cwd = self.connection.cwd.as_ref().map(|cwd| cwd.display().to_string());
         ServerNote { name, cwd }
+    }
+
+    /// The server as the user named it, without a password. `None` where none is named.
+    pub fn server_name(&self) -> Option<String> {
+        self.server.as_ref().map(|(name, _)| without_password(name))
+    }
+
+    /// Whether a recorded task is on the server that was typed, if one was.
+    fn is_on_typed_server(&self, known: &Known) -> bool {
+        !self.server_was_typed || self.server_name().is_none_or(|name| known.server.name == name)
     }
 
     /// Whether the server lives and dies with this process, so that nobody can come back to its tasks.
@@ -83,7 +96,8 @@ impl Context {
 
     /// A command line that does `what` to a task of this server; escaped. The record knows the server.
     pub fn command_for(&self, what: &str, id: &TaskId) -> String {
-        let command = format!("mcp-task {what} {}", shell_words::quote(id.as_str()));
+        let guard = if id.as_str().starts_with('-') { "-- " } else { "" };
+        let command = format!("mcp-task {what} {guard}{}", shell_words::quote(id.as_str()));
         // An id with control characters cannot be typed anyhow.
         text::line(&command).into_owned()
     }

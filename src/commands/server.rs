@@ -104,7 +104,8 @@ pub struct ConnectionSettings {
 /// # Errors
 /// Where no server is named or it cannot be talked to.
 pub async fn connect(context: &Context) -> anyhow::Result<Session> {
-    let (name, target) = context.server.as_ref().ok_or(TargetError::Missing)?;
+    let (_, target) = context.server.as_ref().ok_or(TargetError::Missing)?;
+    let name = context.server_name().unwrap_or_default();
     let opening = open(context, target);
     tokio::pin!(opening);
     let session = tokio::select! {
@@ -117,14 +118,18 @@ pub async fn connect(context: &Context) -> anyhow::Result<Session> {
             opening.await
         }
     };
-    session.with_context(|| format!("cannot use the server `{}`", text::truncate(&text::line(name), 200)))
+    session.with_context(|| format!("cannot use the server `{}`", text::truncate(&text::line(&name), 200)))
 }
 
 async fn open(context: &Context, target: &ServerTarget) -> anyhow::Result<Session> {
     let settings = &context.connection;
-    let tap = match &settings.trace {
-        Some(path) => trace::open(path, secrets(settings))?,
-        None => Tap::default(),
+    let tap = match (&settings.trace, context.tap.get()) {
+        (_, Some(tap)) => tap.clone(),
+        (None, None) => Tap::default(),
+        (Some(path), None) => {
+            let tap = trace::open(path, secrets(settings, target))?;
+            context.tap.get_or_init(|| tap).clone()
+        }
     };
     let notices = notices(context);
     let connection = match target {
@@ -179,9 +184,13 @@ fn command(target: &ServerTarget, settings: &ConnectionSettings) -> Result<Serve
 }
 
 /// What must not show up in a trace.
-fn secrets(settings: &ConnectionSettings) -> Vec<Secret> {
+fn secrets(settings: &ConnectionSettings, target: &ServerTarget) -> Vec<Secret> {
     let headers = settings.headers.iter().map(|(_, value)| value.clone());
-    settings.bearer.iter().cloned().chain(headers).collect()
+    let password = match target {
+        ServerTarget::Http(url) => url.password().map(Secret::new),
+        ServerTarget::Demo | ServerTarget::Command(_) => None,
+    };
+    settings.bearer.iter().cloned().chain(headers).chain(password).collect()
 }
 
 fn notices(context: &Context) -> Notices {

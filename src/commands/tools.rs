@@ -26,7 +26,7 @@ fn near(names: &[String]) -> String {
 impl UnknownTool {
     pub(super) fn hint(&self, context: &Context) -> String {
         let server =
-            context.server.as_ref().map_or_else(String::new, |(name, _)| format!("-s {} ", shell_words::quote(name)));
+            context.server_name().map_or_else(String::new, |name| format!("-s {} ", shell_words::quote(&name)));
         format!("`mcp-task {server}tools` lists them")
     }
 }
@@ -131,8 +131,8 @@ fn show_one(context: &Context, tool: &Tool) {
 /// A call that could be typed, with every argument that must be there.
 fn example(context: &Context, tool: &Tool, schema: &Schema) -> String {
     let mut words = vec!["mcp-task".to_owned()];
-    if let Some((server, _)) = &context.server {
-        words.extend(["-s".to_owned(), server.clone()]);
+    if let Some(server) = context.server_name() {
+        words.extend(["-s".to_owned(), server]);
     }
     words.extend(["call".to_owned(), tool.name.clone()]);
     for name in schema.required() {

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::Context as _;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::troubles::UsageError;
 use crate::model::secret::mask;
 use crate::model::{RawJson, Secret};
 use crate::rpc::{Direction, Tap};
@@ -22,7 +22,12 @@ pub fn open(path: &Path, secrets: Vec<Secret>) -> anyhow::Result<Tap> {
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path).with_context(|| format!("cannot write the trace to {}", path.display()))?;
+    if path.as_os_str() == "-" {
+        let message = "--trace writes to a file; stdout and stderr have other things to carry";
+        return Err(UsageError::hinting(message, "--trace /dev/stderr writes it there all the same").into());
+    }
+    let fail = |error| UsageError::new(format!("cannot write the trace to {}: {error}", path.display()));
+    let file = options.open(path).map_err(fail)?;
     let file = Mutex::new(file);
     Ok(Tap::new(move |direction, text| {
         let masked = mask(text, &secrets);

@@ -161,6 +161,9 @@ fn of_session(error: &SessionError) -> Trouble {
             };
             trouble.code = Some(rpc.code);
             trouble.data.clone_from(&rpc.data);
+            if trouble.exit == Exit::TaskUnknown {
+                trouble = trouble.hint("`mcp-task list` shows the known tasks");
+            }
             trouble
         }
         SessionError::TimedOut { method, .. } => {
@@ -184,8 +187,19 @@ fn of_connection(error: &ConnectionError, trouble: Trouble) -> Trouble {
         ConnectionError::NotAnAnswer { .. } => with("protocol", Exit::Server),
         ConnectionError::MessageTooLarge { .. } => trouble.hint("--max-message allows more"),
         ConnectionError::Configuration(_) => with("usage", Exit::Usage),
+        ConnectionError::Status { status: 404 | 405, .. } => {
+            trouble.hint("check the path of the URL; many servers answer at /mcp")
+        }
+        ConnectionError::Spawn { program, .. } if looks_like_address(program) => {
+            trouble.hint(format!("did you mean -s http://{}?", text::line(program)))
+        }
         ConnectionError::Spawn { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             trouble.hint("check the spelling of the program, or give its path")
+        }
+        ConnectionError::Connect { url, reason }
+            if url.starts_with("https:") && reason.contains("InvalidContentType") =>
+        {
+            trouble.hint("the server does not seem to speak TLS; try http://")
         }
         ConnectionError::Connect { .. } => trouble.hint("check that the server runs and that the address is right"),
         ConnectionError::Redirect { location, .. } => {
@@ -194,6 +208,13 @@ fn of_connection(error: &ConnectionError, trouble: Trouble) -> Trouble {
         ConnectionError::SessionGone { .. } => trouble.hint("the server was restarted or has forgotten us; try again"),
         _ => trouble,
     }
+}
+
+/// `localhost:3000/mcp` and the like: a URL that lacks its scheme.
+fn looks_like_address(program: &str) -> bool {
+    let (host, path) = program.split_once('/').unwrap_or((program, ""));
+    let port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    port || (path.starts_with("mcp") && host.contains('.') && !host.starts_with('.')) || host == "localhost"
 }
 
 /// What the end of a task means, where it did not bring a result.

@@ -20,32 +20,15 @@ use tokio::time::Instant;
 
 use super::event::Event;
 use super::follow::Ending;
+use super::limits::{
+    BESIDE, CANCEL_PATIENCE, FAST, GRACE, INPUT_PATIENCE, LATE, LONGEST_BACKOFF, NOT_AT_ONCE, ODD_ANSWERS,
+    RESULT_ATTEMPTS,
+};
 use super::pace::{FLOOR, Pace};
 use crate::model::rpc_error::codes;
 use crate::model::{RpcError, Task, TaskOutcome, TaskStatus, ToolResult};
 use crate::rpc::ConnectionError;
 use crate::session::{Hint, SessionError, is_unknown_task};
-
-/// A refusal of `tasks/result` within this time means that the server does not let it wait.
-const FAST: Duration = Duration::from_secs(1);
-/// An error that `tasks/result` ends with after this time may be the task's own.
-const NOT_AT_ONCE: Duration = Duration::from_millis(200);
-/// How long the standing question may still be answered once a poll says that the task is unknown.
-const GRACE: Duration = Duration::from_secs(1);
-/// How long a task that has ended may take to hand out its result, before it is asked for once more beside.
-const BESIDE: Duration = Duration::from_secs(10);
-/// How long an unanswered question is waited for once another was refused.
-const LATE: Duration = Duration::from_secs(60);
-/// How often a task that has ended is asked for its result.
-const RESULT_ATTEMPTS: u32 = 4;
-/// How many polls in a row may be answered with an error that says nothing clear.
-const ODD_ANSWERS: u32 = 3;
-/// How long a question may stand unanswered, as it may be withdrawn when it is refused.
-const INPUT_PATIENCE: Duration = Duration::from_secs(3);
-/// How long a cancellation may take.
-const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
-/// The longest pause between attempts after failures.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
 /// Whether `tasks/result` is to be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,9 @@ use tokio::time::Instant;
 use super::call::tell_rest;
 use super::course::Course;
 use super::event::Reporter;
+use super::limits::PATIENCE;
 use crate::model::{RpcError, Task, TaskOutcome, TaskStatus, Ttl};
 use crate::session::{Session, SessionError, Subscription};
-
-/// How long a server may be out of reach, unless the user says otherwise.
-pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How to follow.
 #[derive(Clone, Copy, Debug)]

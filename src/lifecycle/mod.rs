@@ -7,9 +7,10 @@ pub mod call;
 mod course;
 pub mod event;
 pub mod follow;
+mod limits;
 pub mod pace;
 
 pub use call::{CallEnding, call};
 pub use event::{Event, Reporter};
-pub use follow::{Command, Ending, FollowOptions, Leaving, PATIENCE, follow};
+pub use follow::{Command, Ending, FollowOptions, Leaving, follow};
 pub use pace::Pace;

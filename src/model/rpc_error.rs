@@ -27,7 +27,8 @@ impl fmt::Display for RpcError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = super::text::line(&self.message);
         let message = if message.trim().is_empty() { "no message" } else { message.trim() };
-        write!(formatter, "{message} ({})", self.code)
+        // Zero is no code of anybody's: these words are our own.
+        if self.code == 0 { formatter.write_str(message) } else { write!(formatter, "{message} ({})", self.code) }
     }
 }
 

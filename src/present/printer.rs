@@ -170,7 +170,7 @@ impl Printer {
 
     /// Tells what `-v` asks for.
     pub fn verbose(&self, message: &str) {
-        if self.0.voice.verbosity > 0 {
+        if self.0.voice.verbosity > 0 && !self.0.voice.quiet {
             self.talk(message);
         }
     }
@@ -210,7 +210,9 @@ impl Printer {
 
     /// Tells what a server said unasked. Where too many lines wait for a slow stderr they are dropped and counted.
     pub fn relay(&self, line: String) {
-        self.talk_within(RELAY, line);
+        if !self.0.voice.quiet {
+            self.talk_within(RELAY, line);
+        }
     }
 
     /// Waits until all data is written, within `limit`, and a moment for the rest. Whether the data was.

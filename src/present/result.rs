@@ -28,6 +28,10 @@ pub fn show(printer: &Printer, result: &ToolResult, save: Option<&Path>) -> anyh
             printer.json_line(&line);
         }
         Output::Text => {
+            let is_media = |block: &ContentBlock| matches!(block, ContentBlock::Image(_) | ContentBlock::Audio(_));
+            if save.is_none() && result.content.iter().any(is_media) {
+                printer.note("--save DIR keeps images and sounds as files");
+            }
             for block in blocks(result, &saved) {
                 match block {
                     _ if result.is_error => printer.plain_error(&text::block(block.text())),

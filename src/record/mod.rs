@@ -97,7 +97,7 @@ pub struct Known {
     pub task: Option<TaskId>,
     /// The tool.
     pub tool: String,
-    /// The arguments, where they were kept.
+    /// The arguments, where they were kept. Read for single rows alone, as they may be large.
     pub arguments: Option<String>,
     /// When the call was sent, by our clock, in milliseconds since 1970.
     pub sent_at: i64,
@@ -276,6 +276,16 @@ impl Record {
         self.rows(false, condition, params![prefix]).map_err(|source| self.fault(source))
     }
 
+    /// The newest task, on `server` where that is given.
+    ///
+    /// # Errors
+    /// Where the record cannot be read.
+    pub fn newest(&self, server: Option<&str>) -> Result<Option<Known>, RecordError> {
+        let condition = "WHERE task_id IS NOT NULL AND (?1 IS NULL OR server = ?1) ORDER BY id DESC LIMIT 1";
+        let found = self.rows(false, condition, params![server]);
+        found.map(|mut rows| rows.pop()).map_err(|source| self.fault(source))
+    }
+
     /// Every row, the newest first.
     ///
     /// # Errors
@@ -311,10 +321,10 @@ impl Record {
     }
 
     fn rows(&self, whole: bool, condition: &str, values: impl rusqlite::Params) -> rusqlite::Result<Vec<Known>> {
-        let outcome = if whole { "result, error" } else { "NULL AS result, NULL AS error" };
+        let large = if whole { "arguments, result, error" } else { "NULL AS arguments, NULL AS result, NULL AS error" };
         let sql = format!(
-            "SELECT id, server, cwd, protocol, session, task_id, tool, arguments, sent_at, seen_at, ttl, status, message,
-                    lost, result IS NOT NULL OR error IS NOT NULL AS has_outcome, {outcome} FROM tasks {condition}"
+            "SELECT id, server, cwd, protocol, session, task_id, tool, sent_at, seen_at, ttl, status, message,
+                    lost, result IS NOT NULL OR error IS NOT NULL AS has_outcome, {large} FROM tasks {condition}"
         );
         let mut statement = self.connection.prepare(&sql)?;
         statement.query_map(values, read_row)?.collect()

@@ -37,7 +37,10 @@ impl Record {
             let many = format!(
                 "DELETE FROM tasks WHERE id <= (SELECT id FROM tasks ORDER BY id DESC LIMIT 1 OFFSET ?1) AND {OVER}"
             );
+            // Past its ttl a task is the server's to forget, whatever we saw of it last.
+            let expired = "DELETE FROM tasks WHERE ttl >= 0 AND seen_at < ?1 - ttl";
             Ok(transaction.execute(&old, params![now.saturating_sub(age)])?
+                + transaction.execute(expired, params![now.saturating_sub(age)])?
                 + transaction.execute(&many, params![rows])?)
         })
     }

@@ -1,6 +1,6 @@
 //! The record, on disk.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::model::ToolResult;
@@ -92,6 +92,24 @@ fn only_what_is_over_is_forgotten() {
 }
 
 #[test]
+fn a_task_long_past_its_ttl_is_forgotten_whatever_was_seen_of_it_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    for (id, ttl) in [("t-short", Some(json!(10))), ("t-endless", Some(Value::Null)), ("t-unstated", None)] {
+        let row = record.sending(&call(&server())).unwrap();
+        let mut sight = json!({"taskId": id, "status": "working"});
+        if let Some(ttl) = ttl {
+            sight["ttl"] = ttl;
+        }
+        record.created(row, &crate::session::read_task_for_tests(&sight), None).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    assert_eq!(record.prune(Keep { age: Duration::ZERO, rows: 100 }).unwrap(), 1);
+    assert_eq!(record.newest(None).unwrap().unwrap().task.unwrap().as_str(), "t-unstated");
+    assert!(record.newest(Some("elsewhere")).unwrap().is_none());
+}
+
+#[test]
 #[cfg(unix)]
 fn it_is_the_users_alone() {
     use std::os::unix::fs::PermissionsExt;
@@ -153,7 +171,8 @@ fn a_record_of_version_1_still_loads() {
         panic!("no error")
     };
     assert_eq!((error.code, error.message.as_str()), (-32050, "The toast is burnt"));
-    assert_eq!(all[1].arguments.as_deref(), Some(r#"{"text":"{\"a\":1.0}"}"#));
+    let whole = record.whole(all[1].row).unwrap().unwrap();
+    assert_eq!(whole.arguments.as_deref(), Some(r#"{"text":"{\"a\":1.0}"}"#));
     assert_eq!(record.entries(Some(all[1].row)).unwrap()[0].kind, "sent");
     record.sending(&call(&server())).unwrap();
 }

@@ -266,6 +266,12 @@ pub enum ConnectionError {
         /// How often it was tried to resume.
         resumes: u32,
     },
+    /// The one stream that everything comes on is gone, and with it whatever was to come.
+    #[error("the stream that brings the server's messages ended: {reason}")]
+    StreamLost {
+        /// How.
+        reason: String,
+    },
     /// The answer to a request has no message for it.
     #[error("{url} answered without a JSON-RPC response ({what})")]
     NotAnAnswer {
@@ -300,6 +306,7 @@ impl ConnectionError {
             self,
             Self::ServerExited { .. }
                 | Self::OutputClosed { .. }
+                | Self::StreamLost { .. }
                 | Self::MessageTooLarge { .. }
                 | Self::Pipe(_)
                 | Self::Closed
@@ -323,10 +330,7 @@ impl ConnectionError {
 
     /// Whether the request certainly never reached the server's program.
     pub fn was_never_sent(&self) -> bool {
-        matches!(
-            self,
-            Self::Spawn { .. } | Self::Connect { .. } | Self::Redirect { .. } | Self::Configuration(_) | Self::Closed
-        )
+        matches!(self, Self::Spawn { .. } | Self::Connect { .. } | Self::Redirect { .. } | Self::Configuration(_))
     }
 
     /// The pause that the server asked for.
@@ -363,5 +367,10 @@ fn stderr_tail(stderr: &str) -> String {
 
 fn body_excerpt(body: &str) -> String {
     let body = body.trim();
-    if body.is_empty() { String::new() } else { format!(": {}", text::truncate(&text::line(body), 300)) }
+    // A page for browsers says nothing that the status does not.
+    if body.is_empty() || body.starts_with('<') {
+        String::new()
+    } else {
+        format!(": {}", text::truncate(&text::line(body), 300))
+    }
 }

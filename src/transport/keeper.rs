@@ -99,7 +99,8 @@ fn living(shared: &Shared) -> std::sync::MutexGuard<'_, HashSet<u32>> {
 
 #[cfg(unix)]
 fn kill_group(group: u32) {
-    if let Ok(group) = i32::try_from(group) {
+    // Zero would be our own group.
+    if let Some(group) = i32::try_from(group).ok().filter(|group| *group > 0) {
         let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::Signal::SIGKILL);
     }
 }

@@ -19,6 +19,15 @@ fn mistakes_on_the_command_line_are_usage() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{arguments:?}: {outcome:?}");
         assert!(!outcome.stderr.is_empty());
     }
+    // A bare number is a task's ttl in milliseconds, as on the wire, and nothing else.
+    run(&["-s", "demo", "call", "count-words", "text=a", "--timeout", "30"]).exits(2).says("is not a duration");
+    run(&["-s", "demo", "call", "count-words", "text=a", "--timeout", "0", "--ttl", "30000"]).exits(0);
+    run(&["-s", "demo", "call", "count-words", "--text", "a"]).exits(2).says("written `text=…`");
+    run(&["-s", "demo", "call", "count-words", "--input", "Cargo.toml"]).exits(2).says("--input @Cargo.toml");
+    run(&["-s", "localhost:9/mcp", "tools"]).exits(3).says("did you mean -s http://localhost:9/mcp?");
+    run(&["-s", "demo", "tools", "--trace", "-"]).exits(2).says("--trace writes to a file");
+    run(&["-s", "demo", "tools", "--trace", "/no/such/folder/t"]).exits(2).says("cannot write the trace");
+    run(&["-s", "demo", "call", "count-words", "text=@/dev/zero"]).exits(2).says("more than 256 MiB");
     run(&["tools"]).exits(2).says("no server is named").says("hint: name one with -s");
     run(&["--help"]).exits(0);
     run(&["--version"]).exits(0);
@@ -118,6 +127,10 @@ fn a_flag_goes_before_the_environment() {
     let mut command = program(&["-s", "demo", "call", "count-words", "text=a", "--json"]);
     command.env("MCP_TASK_OUTPUT", "jsonl");
     assert_eq!(finish(command).exits(0).json()["structuredContent"]["words"], 1);
+    // One that is set to nothing is not set.
+    let mut command = program(&["-s", "demo", "call", "count-words", "text=a"]);
+    command.env("MCP_TASK_OUTPUT", "").env("MCP_TASK_TTL", "").env("MCP_TASK_SERVER", "");
+    finish(command).exits(0).prints("1 word\n");
 }
 
 #[test]

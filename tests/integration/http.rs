@@ -225,6 +225,46 @@ fn a_server_of_the_older_transport_is_spoken_to() {
 }
 
 #[test]
+fn without_its_one_stream_the_older_transport_is_at_its_end() {
+    let bench = Bench::new(&json!({"rules": [
+        {"method": "initialize", "nth": 1, "steps": [{"http": {"status": 405}}]},
+        {"method": "initialize", "nth": 2, "steps": [{"http": {"status": 202}}]},
+        {"method": "tools/list", "steps": [{"http": {"status": 202}}]},
+        {"method": "GET", "steps": [{"sse": {}}, {"raw": "event: endpoint\ndata: /messages?id=1\n\n"}, {"sleep": 200},
+            {"raw": "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{\"protocolVersion\":\"2024-11-05\",\"capabilities\":{\"tools\":{}}}}\n\n"},
+            {"sleep": 300}]},
+    ]}));
+    let outcome = run(&["-s", &bench.http().url, "tools"]);
+    outcome.exits(3).says("the stream that brings the server's messages ended: the server closed it");
+}
+
+#[test]
+fn a_page_for_browsers_is_not_shown_and_the_path_is_suspected() {
+    let page = "<!DOCTYPE html><html><body>Cannot POST /</body></html>";
+    let bench = Bench::new(&json!({"rules": [
+        {"method": "initialize", "steps": [{"http": {"status": 404, "body": page}}]},
+        {"method": "GET", "steps": [{"http": {"status": 404, "body": page}}]},
+    ]}));
+    let outcome = run(&["-s", &bench.http().url, "tools"]);
+    outcome.exits(3).says("answered HTTP 404").says("check the path");
+    assert!(!outcome.stderr.contains("html"), "{outcome:?}");
+}
+
+#[test]
+fn a_password_in_a_url_is_never_shown() {
+    let bench = on_call(json!([{"http": {"status": 500}}]));
+    let server = bench.http();
+    let url = server.url.replace("http://", "http://me:hush-hush@");
+    for arguments in [&["call", "plain"][..], &["tools", "nope"], &["call", "plain", "--json"]] {
+        let outcome = run(&[&["-s", &url, "-v"], arguments].concat());
+        assert!(outcome.code != 0 && !format!("{outcome:?}").contains("hush"), "{outcome:?}");
+    }
+    assert_eq!(bench.of("tools/call")[0]["headers"]["authorization"], "Basic bWU6aHVzaC1odXNo");
+    let refused = run(&["-s", "http://me:hush-hush@127.0.0.1:1/mcp", "tools"]);
+    assert!(!refused.exits(3).stderr.contains("hush"), "{refused:?}");
+}
+
+#[test]
 fn what_the_server_asks_on_its_own_stream_is_answered() {
     let bench = Bench::new(&json!({"rules": [
         {"method": "GET", "steps": [{"sse": {}}, {"send": {"jsonrpc": "2.0", "id": 0, "method": "ping"}}, {"hold": {}}]},

@@ -197,6 +197,7 @@ fn the_trail_tells_a_tasks_life() {
     let log = run(&bench, &["log", "t-loaf", "--json"]).exits(0).json();
     let events: Vec<&str> = log.as_array().unwrap().iter().map(|entry| entry["event"].as_str().unwrap()).collect();
     assert_eq!(events, ["sent", "created", "poll failed", "status", "ended"]);
+    run(&bench, &["-s", &server.url, "log", "t-nobody"]).exits(10).says("t-nobody");
     let shown = run(&bench, &["log"]);
     assert!(shown.exits(0).stdout.starts_with("TIME"), "{shown:?}");
     run(&bench, &["watch", "t-loaf"]).exits(7).says("was cancelled");
@@ -210,10 +211,44 @@ fn arguments_are_kept_out_where_that_is_wanted_and_secrets_always() {
     let arguments =
         ["-s", &url, "--bearer", "hush-hush", "--no-record-args", "call", "bake", "word=hush-hush", "--no-validate"];
     run(&bench, &arguments).exits(0);
+    // The row is that server's all the same.
+    run(&bench, &["-s", &url, "get", "--last"]).exits(0);
     for entry in std::fs::read_dir(bench.path("state")).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         assert!(!String::from_utf8_lossy(&bytes).contains("hush-hush"));
     }
+}
+
+#[test]
+fn what_is_recorded_is_listed_though_the_server_is_gone() {
+    let bench = bakery();
+    let server = bench.http();
+    let url = server.url.clone();
+    run(&bench, &["-s", &url, "call", "bake", "--detach"]).exits(0);
+    drop(server);
+    let outcome = run(&bench, &["-s", &url, "list"]);
+    assert!(outcome.exits(3).says("Connection refused").stdout.contains("t-loaf-1"), "{outcome:?}");
+}
+
+#[test]
+fn two_watchers_see_the_same_end() {
+    let bench = Bench::new(&json!({"session": true, "rules": [
+        {"method": "tools/call", "steps": [{"reply": {"task": task("t-loaf", "working")}}]},
+        {"method": "tasks/get", "steps": [{"reply": task("t-loaf", "working")}]},
+        {"method": "tasks/result", "steps": [{"sleep": 1200}, {"reply": {"content": [{"type": "text", "text": "a loaf"}]}}]},
+    ]}));
+    let server = bench.http();
+    run(&bench, &["-s", &server.url, "call", "bake", "--detach"]).exits(0);
+    let start = Instant::now();
+    let watch = || program(&["watch", "t-loaf"]).env("MCP_TASK_STATE_DIR", bench.path("state")).spawn().unwrap();
+    let (one, other) = (watch(), watch());
+    for watcher in [one, other] {
+        wait(watcher, start).exits(0).prints("a loaf\n");
+    }
+    assert_eq!((bench.of("initialize").len(), bench.of("DELETE").len()), (1, 0));
+    let ids: std::collections::HashSet<String> =
+        bench.of("tasks/result").iter().map(|seen| seen["message"]["id"].to_string()).collect();
+    assert_eq!(ids.len(), 2, "no id is used by two");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use reqwest::{Response, Url};
 
 use super::events::{Cursor, Event, Events, EventsError};
-use super::link::Link;
+use super::link::{Link, shown};
 use super::request::{answers, attribute, is_event_stream};
 use crate::rpc::{ConnectionError, Direction, Message, RequestId, message};
 use crate::transport::Notice;
@@ -17,8 +17,12 @@ use crate::transport::Notice;
 const FRUITLESS: u32 = 10;
 /// The pause before taking a stream up again, where the server asks for none.
 const RETRY: Duration = Duration::from_secs(1);
-/// The longest such pause of our own making, and the longest that a server may ask for.
+/// The longest such pause of our own making.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// The longest that a server may ask for.
+const LONGEST_ASKED: Duration = Duration::from_secs(3_600);
+/// How many ids of events are remembered, to know those that come again.
+const REMEMBERED: usize = 10_000;
 /// How long the rest of a stream is read after the answer, so that the connection can be used again.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
@@ -37,7 +41,12 @@ pub(super) async fn follow(
             match events.next().await {
                 Some(Ok(event)) => {
                     if progress.is_new(&event) && take(link, event, Some(id)).await {
-                        let _ = tokio::time::timeout(AFTERMATH, async { while events.next().await.is_some() {} }).await;
+                        let _ = tokio::time::timeout(AFTERMATH, async {
+                            while let Some(Ok(event)) = events.next().await {
+                                take(link, event, None).await;
+                            }
+                        })
+                        .await;
                         return Ok(());
                     }
                 }
@@ -49,7 +58,7 @@ pub(super) async fn follow(
         progress.stand_at(events.cursor());
         if progress.cursor.last_id.is_none() {
             return Err(match broken {
-                Some(reason) => ConnectionError::Broken { url: url.to_string(), reason },
+                Some(reason) => ConnectionError::Broken { url: shown(url), reason },
                 None => ConnectionError::StreamEnded { resumes: 0 },
             });
         }
@@ -80,7 +89,7 @@ pub(super) async fn take(link: &Link, event: Event, id: Option<&RequestId>) -> b
 
 /// The pause before the attempt after `fruitless` that brought nothing: what the server asks for, and longer each time.
 pub(super) fn pause(retry: Option<Duration>, fruitless: u32) -> Duration {
-    let asked = retry.unwrap_or(RETRY).min(LONGEST_RETRY);
+    let asked = retry.unwrap_or(RETRY).min(LONGEST_ASKED);
     let grown = asked.max(Duration::from_millis(100)) * 2u32.saturating_pow(fruitless.saturating_sub(2));
     grown.min(LONGEST_RETRY).max(asked)
 }
@@ -119,14 +128,18 @@ impl Progress {
         if self.earlier.contains(id) {
             return false;
         }
-        self.current.insert(id.clone());
+        if self.earlier.len() + self.current.len() < REMEMBERED {
+            self.current.insert(id.clone());
+        }
         self.fruitless = 0;
         true
     }
 
     /// A stream has ended. One that brought no id leaves the last known one standing.
     fn stand_at(&mut self, cursor: Cursor) {
-        if cursor.last_id.is_some() {
+        if cursor.last_id.is_some() && cursor.last_id != self.cursor.last_id {
+            // It has moved on, if by an event without data alone.
+            self.fruitless = 0;
             self.cursor.last_id = cursor.last_id;
         }
         if cursor.retry.is_some() {
@@ -146,7 +159,9 @@ mod tests {
         let pauses: Vec<u128> = (0..6).map(|fruitless| pause(asked, fruitless).as_millis()).collect();
         assert_eq!(pauses, [700, 700, 700, 1400, 2800, 5600]);
         assert_eq!(pause(Some(Duration::ZERO), 4), Duration::from_millis(400));
-        assert_eq!(pause(Some(Duration::from_secs(9_999)), 40), LONGEST_RETRY);
+        assert_eq!(pause(Some(Duration::from_secs(300)), 0), Duration::from_secs(300));
+        assert_eq!(pause(Some(Duration::from_secs(9_999)), 40), LONGEST_ASKED);
+        assert_eq!(pause(None, 40), LONGEST_RETRY);
     }
 
     #[test]
@@ -159,5 +174,11 @@ mod tests {
         assert!(progress.is_new(&event("2")));
         progress.stand_at(Cursor::default());
         assert_eq!(progress.cursor.last_id.as_deref(), Some("1"));
+        // An event without an id of its own is never taken for one that comes again.
+        assert!(progress.is_new(&Event { name: String::new(), data: "x".into(), id: None }));
+        // A stream that brings nothing but a new place to stand is no fruitless one.
+        progress.fruitless = 9;
+        progress.stand_at(Cursor { last_id: Some("2".into()), retry: None });
+        assert_eq!(progress.fruitless, 0);
     }
 }

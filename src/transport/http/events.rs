@@ -17,7 +17,7 @@ use crate::rpc::framing::{LineEnding, LineFramer};
 /// A stream of events.
 pub(super) struct Events {
     events: EventStream<Pin<Box<Lines>>>,
-    cursor: Arc<Mutex<Cursor>>,
+    place: Arc<Mutex<Place>>,
 }
 
 /// One event with data.
@@ -27,7 +27,7 @@ pub(super) struct Event {
     pub(super) name: String,
     /// The data lines, joined by LF.
     pub(super) data: String,
-    /// The last id that the server gave, up to and with this event.
+    /// The id that the server gave this very event.
     pub(super) id: Option<String>,
 }
 
@@ -38,6 +38,13 @@ pub(super) struct Cursor {
     pub(super) last_id: Option<String>,
     /// The pause that the server asks for.
     pub(super) retry: Option<Duration>,
+}
+
+/// The cursor, and what the last complete event said about it.
+#[derive(Debug, Default)]
+struct Place {
+    cursor: Cursor,
+    event_id: Option<String>,
 }
 
 /// Why a stream of events broke.
@@ -55,17 +62,17 @@ impl Events {
     where
         S: Stream<Item = Result<Vec<u8>, String>> + Send + 'static,
     {
-        let cursor = Arc::<Mutex<Cursor>>::default();
+        let place = Arc::<Mutex<Place>>::default();
         let lines = Lines {
             source: Box::pin(source),
             framer: LineFramer::new(LineEnding::Any, limit),
             pending_id: None,
             event_size: 0,
             limit,
-            cursor: Arc::clone(&cursor),
+            place: Arc::clone(&place),
             ended: false,
         };
-        Self { events: Box::pin(lines).eventsource(), cursor }
+        Self { events: Box::pin(lines).eventsource(), place }
     }
 
     /// Reads a response.
@@ -80,7 +87,7 @@ impl Events {
     /// The next event that has data; `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> Option<Result<Event, EventsError>> {
         match self.events.next().await? {
-            Ok(event) => Some(Ok(Event { name: event.event, data: event.data, id: self.cursor().last_id })),
+            Ok(event) => Some(Ok(Event { name: event.event, data: event.data, id: lock(&self.place).event_id.take() })),
             Err(eventsource_stream::EventStreamError::Transport(error)) => Some(Err(error)),
             Err(error) => Some(Err(EventsError::Source(error.to_string()))),
         }
@@ -88,8 +95,12 @@ impl Events {
 
     /// Where the stream stands.
     pub(super) fn cursor(&self) -> Cursor {
-        self.cursor.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.place).cursor.clone()
     }
+}
+
+fn lock(place: &Mutex<Place>) -> std::sync::MutexGuard<'_, Place> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whole lines, each with its LF, for the parser.
@@ -100,7 +111,7 @@ struct Lines {
     pending_id: Option<String>,
     event_size: usize,
     limit: usize,
-    cursor: Arc<Mutex<Cursor>>,
+    place: Arc<Mutex<Place>>,
     ended: bool,
 }
 
@@ -114,21 +125,22 @@ impl Lines {
         }
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
-        let mut cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = lock(&self.place);
         match field {
             "id" if !value.contains('\0') => self.pending_id = Some(value.to_owned()),
             "retry" if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => {
-                cursor.retry = value.parse().ok().map(Duration::from_millis);
+                place.cursor.retry = value.parse().ok().map(Duration::from_millis);
             }
             "" if line.is_empty() => {
                 self.event_size = 0;
-                if let Some(id) = self.pending_id.take() {
-                    cursor.last_id = Some(id).filter(|id| !id.is_empty());
+                place.event_id = self.pending_id.take();
+                if let Some(id) = &place.event_id {
+                    place.cursor.last_id = Some(id.clone()).filter(|id| !id.is_empty());
                 }
             }
             _ => {}
         }
-        drop(cursor);
+        drop(place);
         Ok(format!("{line}\n"))
     }
 }
@@ -217,7 +229,7 @@ mod tests {
             pending_id: None,
             event_size: 0,
             limit: 32 << 20,
-            cursor: Arc::default(),
+            place: Arc::default(),
             ended: false,
         };
         let mut count = 0;

@@ -180,11 +180,11 @@ impl Link {
                 Some(target) => url = target,
                 None => {
                     let location = url.join(location).map_or_else(|_| location.to_owned(), String::from);
-                    return Err(ConnectionError::Redirect { url: url.to_string(), status, location });
+                    return Err(ConnectionError::Redirect { url: shown(&url), status, location });
                 }
             }
         }
-        Err(ConnectionError::Broken { url: url.to_string(), reason: format!("more than {REDIRECTS} redirects") })
+        Err(ConnectionError::Broken { url: shown(&url), reason: format!("more than {REDIRECTS} redirects") })
     }
 
     fn headers(&self, method: &Method, extra: &[(String, String)]) -> Result<HeaderMap, ConnectionError> {
@@ -275,7 +275,7 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Connecti
         ConnectionError::Configuration(format!("the {what} of header `{}` cannot be sent", text::line(name)))
     };
     let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refuse("name"))?;
-    let value = HeaderValue::from_str(value).map_err(|_| refuse("value"))?;
+    let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| refuse("value"))?;
     Ok((header, value))
 }
 
@@ -283,9 +283,17 @@ fn same_origin(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
 }
 
+/// A URL as people may see it: a name or password in it is the user's own.
+pub(super) fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.into()
+}
+
 /// What reqwest says, as one of ours.
 pub(super) fn fault(url: &Url, error: &reqwest::Error) -> ConnectionError {
-    let url = url.to_string();
+    let url = shown(url);
     // The outermost words, `error sending request for url (…)`, repeat what we say ourselves.
     let reason = chain(std::error::Error::source(error).unwrap_or(error));
     if error.is_connect() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::take;
-use super::events::Events;
+use super::events::{Events, EventsError};
 use super::hand_over;
 use super::link::Link;
 use super::request::is_event_stream;
@@ -34,9 +34,13 @@ pub(super) async fn connect(link: &Arc<Link>) -> bool {
 
 /// Without its stream the connection is of no more use.
 async fn read(link: Arc<Link>, mut events: Events) {
-    while let Some(Ok(event)) = events.next().await {
-        take(&link, event, None).await;
-    }
-    let ended = Arc::new(ConnectionError::StreamEnded { resumes: 0 });
-    hand_over(&link.inbound, Inbound::Closed(ended)).await;
+    let reason = loop {
+        match events.next().await {
+            Some(Ok(event)) => _ = take(&link, event, None).await,
+            Some(Err(EventsError::TooLarge(limit))) => break ConnectionError::MessageTooLarge { limit },
+            Some(Err(EventsError::Source(reason))) => break ConnectionError::StreamLost { reason },
+            None => break ConnectionError::StreamLost { reason: "the server closed it".to_owned() },
+        }
+    };
+    hand_over(&link.inbound, Inbound::Closed(Arc::new(reason))).await;
 }

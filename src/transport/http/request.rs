@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reqwest::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use reqwest::{Response, Url};
 
-use super::link::{Link, chain, fault, retry_after};
+use super::link::{Link, chain, fault, retry_after, shown};
 use super::{answer, hand_over, old_sse};
 use crate::rpc::connection::RequestHead;
 use crate::rpc::{ConnectionError, Direction, Inbound, Message, RequestId, message};
@@ -86,7 +86,7 @@ async fn take_answer(link: &Arc<Link>, id: &RequestId, response: Response, url: 
     let is_receipt = status == 202 && body.trim().is_empty();
     let what = if body.trim().is_empty() { "an empty body".to_owned() } else { excerpt(&body) };
     let what = format!("HTTP {status}, {what}");
-    let error = ConnectionError::NotAnAnswer { url: url.to_string(), what, is_receipt };
+    let error = ConnectionError::NotAnAnswer { url: shown(url), what, is_receipt };
     if is_receipt { link.answered_elsewhere(id, error).await } else { Err(error) }
 }
 
@@ -152,7 +152,7 @@ impl Refusal {
         if !body.is_empty() {
             link.settings.tap.see(Direction::Received, &body);
         }
-        Self { url: url.to_string(), status, challenge, retry_after, body }
+        Self { url: shown(url), status, challenge, retry_after, body }
     }
 
     /// The JSON-RPC error in the body, if it is an answer and not the transport's own trouble.
