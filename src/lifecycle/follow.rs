@@ -1,4 +1,4 @@
-//! Follows one task to its end: the asking and waiting around [`course`](super::course).
+//! Follows one task to its end: the asking and waiting around `course`.
 
 use std::pin::Pin;
 use std::time::Duration;
