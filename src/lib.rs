@@ -13,6 +13,7 @@
 //! | [`present`] | the only writer to stdout and stderr; bar, lines, JSON events, results | sessions, beyond the words of their events |
 //! | [`lifecycle`] | a task's life: launch, polls, result, cancellation, end | how it is shown |
 //! | [`session`] | a conversation with one server; here the protocol eras end | what anybody does with a task |
+//! | [`holder`] | keeps a stdio server alive between commands, in a process of its own | tasks |
 //! | [`record`] | every task ever started, in a database of the user's own | any protocol, any terminal |
 //! | [`transport`] | a child's pipes, or HTTP | what messages mean |
 //! | [`rpc`] | JSON-RPC: messages, framing, a peer with requests in flight | MCP |
@@ -41,6 +42,7 @@ pub mod arguments;
 pub mod cli;
 pub mod commands;
 pub mod demo;
+pub mod holder;
 pub mod lifecycle;
 pub mod model;
 pub mod present;

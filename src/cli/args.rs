@@ -62,6 +62,15 @@ pub struct Global {
     /// Write every message of both directions to a file, one JSON object a line, secrets masked
     #[arg(long, global = true, env = "MCP_TASK_TRACE", value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// End a stdio server with this command, instead of holding it for later ones once a task may run on it
+    #[arg(long, global = true, env = "MCP_TASK_NO_HOLD", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_hold: bool,
+    /// How long a held server stays when no command uses it and no task needs it; 0: not at all
+    #[arg(long, global = true, env = "MCP_TASK_HOLD_IDLE", value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
+    pub hold_idle: Duration,
+    /// A held server of its own, beside others that are started alike
+    #[arg(long, global = true, env = "MCP_TASK_SESSION", value_name = "NAME")]
+    pub session: Option<String>,
     /// The folder of the record of tasks
     #[arg(long, global = true, env = "MCP_TASK_STATE_DIR", value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
@@ -131,9 +140,30 @@ pub enum Action {
         /// One tool
         name: Option<String>,
     },
+    /// Show or stop the stdio servers that are kept alive between commands
+    Sessions {
+        #[command(subcommand)]
+        action: SessionsAction,
+    },
     /// Serve the demo tools over stdio
     #[command(hide = true)]
     DemoServer,
+    /// Keep a server alive; what it is comes on stdin
+    #[command(hide = true, name = crate::holder::COMMAND)]
+    HoldServer,
+}
+
+/// `sessions`.
+#[derive(Debug, Subcommand)]
+pub enum SessionsAction {
+    /// List them
+    List,
+    /// End them and their servers, and with them the tasks that still run there
+    Stop {
+        /// Which, by key, the beginning of one, or name; none: all
+        #[arg(value_name = "KEY|NAME")]
+        names: Vec<String>,
+    },
 }
 
 /// Which task.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -10,16 +10,17 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::commands::list::ListOptions;
-use crate::commands::{self, Context, Interrupts, troubles};
-use crate::demo;
+use crate::commands::{self, Context, Followed, Interrupts, troubles};
+use crate::model::text;
 use crate::present::{Exit, Output, Printer, Trouble};
 use crate::transport::Keeper;
 use crate::transport::http::SharedSession;
+use crate::{demo, holder};
 
 mod args;
 mod settings;
 
-use args::{Action, App};
+use args::{Action, App, SessionsAction};
 
 /// How long an interrupted program waits for a reader of stdout.
 const AFTER_INTERRUPT: Duration = Duration::from_millis(300);
@@ -42,15 +43,17 @@ pub fn main() -> ExitCode {
         }
     };
     let exit = match app.action {
-        Action::DemoServer => match runtime.block_on(demo::serve()) {
-            Ok(()) => Exit::Done,
-            Err(_) => Exit::Unexpected,
-        },
+        Action::DemoServer => of_service(runtime.block_on(demo::serve())),
+        Action::HoldServer => of_service(runtime.block_on(holder::serve())),
         _ => runtime.block_on(run(app)),
     };
     // Whatever still runs has no more to do, and reading stdin cannot be stopped.
     runtime.shutdown_background();
     exit.into()
+}
+
+fn of_service(served: std::io::Result<()>) -> Exit {
+    if served.is_ok() { Exit::Done } else { Exit::Unexpected }
 }
 
 fn read_words() -> Result<App, clap::Error> {
@@ -90,11 +93,11 @@ async fn run(app: App) -> Exit {
     let printer = Printer::new(app.global.voice());
     let keeper = Keeper::default();
     let exit = match prepare(&app, printer.clone(), keeper.clone()) {
-        Ok(mut context) => {
+        Ok(context) => {
             let interrupts = context.interrupts.clone();
             let exit = tokio::select! {
                 biased;
-                outcome = perform(&mut context, app.action) => {
+                outcome = perform(&context, app.action) => {
                     outcome.unwrap_or_else(|error| troubles::of_error(&context, &error).show(&printer))
                 }
                 () = interrupts.last() => {
@@ -103,6 +106,7 @@ async fn run(app: App) -> Exit {
                 }
             };
             let interrupted = interrupts.any();
+            context.say_farewell().await;
             // No child outlives us, however we leave.
             tokio::select! {
                 () = keeper.drain() => {}
@@ -127,17 +131,20 @@ async fn run(app: App) -> Exit {
 }
 
 fn interrupted(context: &Context) -> Exit {
-    let trouble = match context.followed() {
-        Some(id) if context.server_is_child() => {
+    let trouble = match context.followed().as_slice() {
+        [] => Trouble::new("interrupted", Exit::Interrupted, "interrupted"),
+        [Followed { id, ends_with_us: true }] => {
             let message = format!("interrupted; task {id} was ended with its server");
-            Trouble::new("cancelled", Exit::Cancelled, message).task(&id)
+            Trouble::new("cancelled", Exit::Cancelled, message).task(id)
         }
-        Some(id) => {
+        [Followed { id, .. }] => {
             let message = format!("interrupted; task {id} goes on");
-            let hint = context.command_for("watch", &id);
-            Trouble::new("still_running", Exit::StillRunning, message).task(&id).hint(hint)
+            Trouble::new("still_running", Exit::StillRunning, message).task(id).hint(context.command_for("watch", id))
         }
-        None => Trouble::new("interrupted", Exit::Interrupted, "interrupted"),
+        many => {
+            let message = format!("interrupted; {} go on", text::plural(many.len(), "task"));
+            Trouble::new("still_running", Exit::StillRunning, message).hint("mcp-task watch")
+        }
     };
     trouble.show(&context.printer)
 }
@@ -161,35 +168,39 @@ fn prepare(app: &App, printer: Printer, keeper: Keeper) -> Result<Context, Box<T
         progress,
         state_dir,
         record_arguments: !app.global.no_record_args,
+        hold: app.global.hold(),
         http_session: SharedSession::default(),
         old_protocol: None,
-        tap: OnceLock::new(),
-        current_task: Mutex::default(),
+        holder: None,
+        holding: Arc::default(),
+        shared: Arc::default(),
     })
 }
 
-async fn perform(context: &mut Context, action: Action) -> anyhow::Result<Exit> {
+async fn perform(context: &Context, action: Action) -> anyhow::Result<Exit> {
     match action {
         Action::Call(call) => commands::call::run(context, call.options().await?).await,
         Action::Tools { name } => commands::tools::run(context, name.as_deref()).await,
         Action::Get { task } => {
-            let found = task.find(context)?;
-            commands::get::run(context, &found).await
+            let (context, found) = task.find(context)?;
+            commands::get::run(&context, &found).await
         }
         Action::Result { task, no_wait, wait } => {
-            let found = task.find(context)?;
-            commands::result::run(context, &found, !no_wait, &wait.options()).await
+            let (context, found) = task.find(context)?;
+            commands::result::run(&context, &found, !no_wait, &wait.options()).await
         }
         Action::Watch { task, wait } => {
-            let found = task.find(context)?;
-            commands::watch::run(context, &found, &wait.options()).await
+            let (context, found) = task.find(context)?;
+            commands::watch::run(&context, &found, &wait.options()).await
         }
         Action::List { live } => commands::list::run(context, ListOptions { live }).await,
         Action::Log { task } => {
-            let found = if task.is_named() { Some(task.find(context)?) } else { None };
+            let found = if task.is_named() { Some(task.find(context)?.1) } else { None };
             commands::log::run(context, found.as_ref())
         }
         Action::Cancel { ids, last } => commands::cancel::run(context, &ids, last).await,
-        Action::DemoServer => Ok(Exit::Unexpected),
+        Action::Sessions { action: SessionsAction::List } => commands::sessions::list(context).await,
+        Action::Sessions { action: SessionsAction::Stop { names } } => commands::sessions::stop(context, &names).await,
+        Action::DemoServer | Action::HoldServer => Ok(Exit::Unexpected),
     }
 }

@@ -12,7 +12,7 @@ use crate::commands::call::CallOptions;
 use crate::commands::lookup::{self, Found};
 use crate::commands::server::TargetError;
 use crate::commands::troubles::UsageError;
-use crate::commands::{ConnectionSettings, Context, ServerTarget, WaitOptions};
+use crate::commands::{ConnectionSettings, Context, HoldSettings, ServerTarget, WaitOptions};
 use crate::model::{Secret, duration};
 use crate::present::printer::Voice;
 use crate::present::{Output, Progress};
@@ -56,6 +56,11 @@ impl Global {
         Ok(folder.join("mcp-task"))
     }
 
+    pub(super) fn hold(&self) -> HoldSettings {
+        let idle = limit(self.hold_idle).filter(|_| !self.no_hold);
+        HoldSettings { idle, session: self.session.clone() }
+    }
+
     pub(super) fn connection(&self) -> ConnectionSettings {
         let headers = self.header.iter().map(|(name, value)| (name.clone(), Secret::new(value))).collect();
         ConnectionSettings {
@@ -77,7 +82,7 @@ impl TaskArgument {
         self.last || self.id.is_some()
     }
 
-    pub(super) fn find(&self, context: &mut Context) -> anyhow::Result<Found> {
+    pub(super) fn find(&self, context: &Context) -> anyhow::Result<(Context, Found)> {
         lookup::find(context, self.id.as_deref(), self.last)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::follow::{self, WaitOptions, Watch};
+use super::held::Need;
 use super::recorder::{Recorded, Recorder};
 use super::troubles::{LostCall, SilentCall, UsageError};
 use super::{Context, server, tools, troubles};
@@ -48,17 +49,12 @@ pub struct CallOptions {
 /// # Errors
 /// Where the call cannot be made or its answer does not come. A task that fails is no error.
 pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit> {
-    if options.detach && context.server_is_child() {
-        return Err(UsageError::hinting(
-            "--detach leaves nothing running here: the server is a process of this program and ends with it",
-            "leave out --detach, or use a server that runs by itself, over HTTP",
-        )
-        .into());
-    }
     let deadline = options.wait.deadline();
     let name = text::line(&options.tool).into_owned();
     let ready = async {
-        let session = server::connect(context).await?;
+        // A call that cannot become a task leaves nothing behind that a server would be held for.
+        let need = if options.wish == TaskWish::Plain { Need::Look } else { Need::Tasks };
+        let session = server::connect(context, need).await?;
         match prepare(context, &session, &options).await {
             Ok(request) => Ok((session, request)),
             Err(error) => {
@@ -162,6 +158,10 @@ async fn prepare(context: &Context, session: &Session, options: &CallOptions) ->
     if mode == CallMode::Plain && options.detach {
         let message = "--detach needs a task, and this tool is called plainly";
         return Err(UsageError::hinting(message, "leave out --detach").into());
+    }
+    if options.detach && context.server_is_child() {
+        let message = "--detach would leave nothing running: the server is not held, so it ends with this command";
+        return Err(UsageError::hinting(message, "leave out --detach or --no-hold").into());
     }
     Ok(CallRequest { tool: options.tool.clone(), arguments: Value::Object(arguments), mode, ttl: options.ttl })
 }

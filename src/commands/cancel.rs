@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::lookup::{self, Found};
-use super::recorder::Recorder;
-use super::{Context, server, troubles};
+use super::{Context, troubles};
 use crate::lifecycle::{Ending, Pace};
 use crate::model::{RawJson, Task, TaskId, TaskStatus};
 use crate::present::{Exit, Output, Trouble};
@@ -19,15 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Where a server cannot be asked at all.
-pub async fn run(context: &mut Context, typed: &[String], last: bool) -> anyhow::Result<Exit> {
-    let named = (context.server.clone(), context.http_session.clone(), context.old_protocol.clone());
+pub async fn run(context: &Context, typed: &[String], last: bool) -> anyhow::Result<Exit> {
     let wanted: Vec<Option<&str>> = if last { vec![None] } else { typed.iter().map(|id| Some(id.as_str())).collect() };
     let mut exit = Exit::Done;
     for typed in wanted {
-        (context.server, context.http_session, context.old_protocol) = named.clone();
         // One that fails does not keep the others from being asked.
         let one = match lookup::find(context, typed, last) {
-            Ok(found) => cancel(context, &found).await,
+            Ok((context, found)) => cancel(&context, &found).await,
             Err(error) => Err(error),
         };
         let one = one.unwrap_or_else(|error| troubles::of_error(context, &error).show(&context.printer));
@@ -40,12 +37,8 @@ pub async fn run(context: &mut Context, typed: &[String], last: bool) -> anyhow:
 
 async fn cancel(context: &Context, found: &Found) -> anyhow::Result<Exit> {
     let id = &found.id;
-    let recorder = Recorder::of_known(context, found.known.as_ref().map(|known| known.row));
-    if let Err(error) = found.can_be_asked(context) {
-        recorder.lost(&error.to_string());
-        return Err(error.into());
-    }
-    let session = server::connect(context).await?;
+    let recorder = found.recorder(context);
+    let session = found.connect(context, &recorder).await?;
     let refusal = match session.cancel(id).await {
         Ok(_) => None,
         Err(error) if error.rpc().is_some() => Some(error),

@@ -72,6 +72,9 @@ pub(super) async fn to_the_end(
     if matches!(ending, Ending::Left(_)) && context.server_is_child() {
         ending = cancel_with_server(session, &task.id).await.unwrap_or(ending);
     }
+    if !matches!(ending, Ending::Left(_)) {
+        context.no_longer_following(&task.id);
+    }
     recorder.ended(&ending, &task);
     if matches!(ending, Ending::Left(_) | Ending::CancelUnconfirmed) && context.server_is_child() {
         recorder.lost("its server ended with the command that started it");

@@ -1,9 +1,8 @@
 //! `mcp-task get ID`: how a task stands now.
 
-use super::lookup::Found;
-use super::recorder::Recorder;
+use super::Context;
+use super::lookup::{Found, LookupError};
 use super::troubles::TaskRefused;
-use super::{Context, server};
 use crate::model::{Task, Ttl, duration, text};
 use crate::present::{Exit, Output};
 
@@ -12,16 +11,16 @@ use crate::present::{Exit, Output};
 /// # Errors
 /// Where the server does not know the task or cannot be asked.
 pub async fn run(context: &Context, found: &Found) -> anyhow::Result<Exit> {
-    let recorder = Recorder::of_known(context, found.known.as_ref().map(|known| known.row));
-    if let Err(error) = found.can_be_asked(context) {
-        if let Some(task) = found.ended() {
+    let recorder = found.recorder(context);
+    let session = match (found.connect(context, &recorder).await, found.ended()) {
+        (Ok(session), _) => session,
+        // Nothing changes any more.
+        (Err(error), Some(task)) if error.is::<LookupError>() => {
             show(context, &task);
             return Ok(Exit::Done);
         }
-        recorder.lost(&error.to_string());
-        return Err(error.into());
-    }
-    let session = server::connect(context).await?;
+        (Err(error), _) => return Err(error),
+    };
     let task = match session.task(&found.id).await {
         Ok(task) => task,
         Err(error) => {

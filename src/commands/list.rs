@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::held::Need;
 use super::{Context, get, server, troubles};
 use crate::model::{Task, TaskStatus, duration};
 use crate::present::{Exit, Output, table};
@@ -66,7 +67,7 @@ pub async fn run(context: &Context, options: ListOptions) -> anyhow::Result<Exit
 
 /// What the server lists; nothing where it has no list.
 async fn listed(context: &Context) -> anyhow::Result<Vec<Task>> {
-    let session = server::connect(context).await?;
+    let session = server::connect(context, Need::Look).await?;
     let tasks = session.tasks().await?.unwrap_or_default();
     session.close(tasks.iter().any(|task| !task.status.is_terminal())).await;
     Ok(tasks)
@@ -152,7 +153,7 @@ fn show(context: &Context, lines: &[Line]) {
 }
 
 /// `3m 05s ago`, by our own clock at both ends.
-fn age(now: i64, then: i64) -> String {
+pub(super) fn age(now: i64, then: i64) -> String {
     let millis = u64::try_from(now.saturating_sub(then)).unwrap_or(0);
     format!("{} ago", duration::human(Duration::from_millis(millis)))
 }

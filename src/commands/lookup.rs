@@ -2,10 +2,16 @@
 
 use serde_json::json;
 
-use super::Context;
+use std::sync::Arc;
+
+use super::held::{Need, ServerGone};
+use super::recorder::Recorder;
 use super::troubles::UsageError;
+use super::{Context, ServerTarget, server};
+use crate::holder::HolderId;
 use crate::model::{RawJson, Task, TaskId, TaskOutcome, TaskStatus, Ttl, text};
 use crate::record::{Known, Record};
+use crate::session::Session;
 use crate::transport::http::SharedSession;
 
 /// The least that a prefix must have.
@@ -29,17 +35,22 @@ pub enum LookupError {
     /// Nothing is recorded.
     #[error("no task is recorded{0}")]
     Nothing(&'static str),
-    /// The task was on a server that ended with the command that started it.
-    #[error("task {0} ran on a server that ended with the command that started it")]
-    ServerEnded(TaskId),
+    /// The task was on a server that is no more.
+    #[error("task {id} is lost with its server: {why}")]
+    ServerEnded {
+        /// Which.
+        id: TaskId,
+        /// How the server ended; escaped.
+        why: String,
+    },
 }
 
-/// Finds the task, and has the context reach its server. Where the user names a server, an id that the record does not
-/// have is that server's to know.
+/// Finds the task, and the way to its server. Where the user names a server, an id that the record does not have is that
+/// server's to know.
 ///
 /// # Errors
 /// Where no task, or more than one, is meant.
-pub fn find(context: &mut Context, typed: Option<&str>, last: bool) -> anyhow::Result<Found> {
+pub fn find(context: &Context, typed: Option<&str>, last: bool) -> anyhow::Result<(Context, Found)> {
     let record = match Record::open(&context.state_dir) {
         Ok(record) => Some(record),
         Err(error) if context.server.is_some() && typed.is_some() => {
@@ -66,10 +77,11 @@ pub fn find(context: &mut Context, typed: Option<&str>, last: bool) -> anyhow::R
             let id = known.task.clone().unwrap_or_else(|| TaskId::new(""));
             let whole = record.as_ref().map_or(Ok(None), |record| record.whole(known.row))?;
             let known = whole.unwrap_or(known);
-            go_back_to(context, &known)?;
-            Ok(Found { id, known: Some(known) })
+            Ok((context.going_back_to(&known)?, Found { id, known: Some(known) }))
         }
-        (None, Some(typed)) if context.server.is_some() => Ok(Found { id: TaskId::new(typed), known: None }),
+        (None, Some(typed)) if context.server.is_some() => {
+            Ok((context.clone(), Found { id: TaskId::new(typed), known: None }))
+        }
         (None, typed) => Err(LookupError::Unknown(typed.unwrap_or_default().to_owned()).into()),
     }
 }
@@ -99,17 +111,21 @@ fn line(known: &Known) -> String {
     format!("{id}  {}  on {}", text::line(&known.tool), text::line(&known.server.name))
 }
 
-/// The server of a recorded task, in the session that the task belongs to.
-fn go_back_to(context: &mut Context, known: &Known) -> anyhow::Result<()> {
-    if !context.server_was_typed || context.server.is_none() {
-        let target = super::ServerTarget::parse(&known.server.name)?;
-        context.server = Some((known.server.name.clone(), target));
+impl Context {
+    /// The way to the server of a recorded task, in the session that the task belongs to.
+    pub(super) fn going_back_to(&self, known: &Known) -> anyhow::Result<Self> {
+        let mut context = Self { holding: Arc::default(), ..self.clone() };
+        if !context.server_was_typed || context.server.is_none() {
+            context.server = Some((known.server.name.clone(), ServerTarget::parse(&known.server.name)?));
+        }
+        if context.server.as_ref().is_some_and(|(_, target)| target.is_local()) {
+            context.holder = known.session.as_deref().and_then(HolderId::parse);
+        } else if known.session.is_some() {
+            context.http_session = SharedSession::known(known.session.clone());
+            context.old_protocol = Some(known.protocol.clone());
+        }
+        Ok(context)
     }
-    if known.session.is_some() {
-        context.http_session = SharedSession::known(known.session.clone());
-        context.old_protocol = Some(known.protocol.clone());
-    }
-    Ok(())
 }
 
 impl Found {
@@ -141,14 +157,35 @@ impl Found {
         self.known.as_ref().and_then(|known| known.outcome.as_ref())
     }
 
-    /// Fails where nobody can ask about the task any more.
+    /// Opens a session with the task's server. Where that is gone, the task is noted as lost with it.
     ///
     /// # Errors
-    /// [`LookupError::ServerEnded`].
-    pub(super) fn can_be_asked(&self, context: &Context) -> Result<(), LookupError> {
-        match &self.known {
-            Some(_) if context.server_is_child() => Err(LookupError::ServerEnded(self.id.clone())),
-            _ => Ok(()),
+    /// [`LookupError::ServerEnded`] where there is no such server any more, and whatever keeps a living one from being
+    /// talked to.
+    pub(super) async fn connect(&self, context: &Context, recorder: &Recorder) -> anyhow::Result<Session> {
+        let gone = |why: String| LookupError::ServerEnded { id: self.id.clone(), why };
+        let connected = match &self.known {
+            Some(_) if context.server_is_child() => {
+                Err(gone("it ended with the command that started it".to_owned()).into())
+            }
+            _ => server::connect(context, Need::Look).await,
+        };
+        let error = match connected {
+            Ok(session) => return Ok(session),
+            Err(error) => error,
+        };
+        let error = match error.downcast_ref::<ServerGone>() {
+            Some(ServerGone { why }) => gone(why.clone()).into(),
+            None => error,
+        };
+        if let Some(lost) = error.downcast_ref::<LookupError>() {
+            recorder.lost(&lost.to_string());
         }
+        Err(error)
+    }
+
+    /// A writer of the record of this task.
+    pub(super) fn recorder(&self, context: &Context) -> Recorder {
+        Recorder::of_known(context, self.known.as_ref().map(|known| known.row))
     }
 }

@@ -1,8 +1,9 @@
 //! What the program does, one file per command. They take plain settings, never clap's, and return how to leave.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::holder::HolderId;
 use crate::model::{TaskId, text};
 use crate::present::{Printer, Progress};
 use crate::record::{Known, ServerNote};
@@ -13,6 +14,7 @@ use crate::transport::http::SharedSession;
 pub mod call;
 pub mod cancel;
 pub mod get;
+pub mod held;
 pub mod interrupt;
 pub mod list;
 pub mod log;
@@ -20,6 +22,7 @@ pub mod lookup;
 pub mod recorder;
 pub mod result;
 pub mod server;
+pub mod sessions;
 pub mod tools;
 pub mod trace;
 pub mod troubles;
@@ -28,11 +31,12 @@ pub mod watch;
 mod follow;
 
 pub use follow::WaitOptions;
+pub use held::{HoldSettings, Holding};
 pub use interrupt::Interrupts;
 pub use server::{ConnectionSettings, ServerTarget};
 
-/// What every command works with.
-#[derive(Debug)]
+/// What every command works with. A copy is cheap, and may lead to another server than the original.
+#[derive(Clone, Debug)]
 pub struct Context {
     /// Writes to stdout and stderr.
     pub printer: Printer,
@@ -52,24 +56,55 @@ pub struct Context {
     pub state_dir: PathBuf,
     /// Whether arguments are recorded, not their hash alone.
     pub record_arguments: bool,
+    /// How stdio servers are kept alive between commands.
+    pub hold: HoldSettings,
     /// The HTTP session, old or new.
     pub http_session: SharedSession,
     /// The protocol version of the old session, where there is one to go back to.
     pub old_protocol: Option<String>,
+    /// The holder of the server that a recorded task runs on.
+    pub holder: Option<HolderId>,
+    /// The held server, once there is a connection to it.
+    pub holding: Arc<OnceLock<Holding>>,
+    /// What all copies have in common.
+    pub shared: Arc<Shared>,
+}
+
+/// What all copies of a [`Context`] have in common.
+#[derive(Debug, Default)]
+pub struct Shared {
     /// The file of `--trace`, once it is open: one for all connections.
-    pub tap: OnceLock<Tap>,
-    /// The task that is followed right now.
-    pub current_task: Mutex<Option<TaskId>>,
+    tap: OnceLock<Tap>,
+    /// The tasks that are followed right now.
+    followed: Mutex<Vec<Followed>>,
+    /// Every held server that was used.
+    holdings: Mutex<Vec<Holding>>,
+}
+
+/// A task that is followed right now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// Which.
+    pub id: TaskId,
+    /// Its server is a process of ours, so that it ends with us.
+    pub ends_with_us: bool,
 }
 
 impl Context {
     fn now_following(&self, id: &TaskId) {
-        *self.current_task.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.clone());
+        let followed = Followed { id: id.clone(), ends_with_us: self.server_is_child() };
+        let mut all = lock(&self.shared.followed);
+        all.retain(|one| one.id != *id);
+        all.push(followed);
     }
 
-    /// The task that is followed right now.
-    pub fn followed(&self) -> Option<TaskId> {
-        self.current_task.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn no_longer_following(&self, id: &TaskId) {
+        lock(&self.shared.followed).retain(|one| one.id != *id);
+    }
+
+    /// The tasks that are followed right now.
+    pub fn followed(&self) -> Vec<Followed> {
+        lock(&self.shared.followed).clone()
     }
 
     /// How to reach the server again, without any secret.
@@ -91,7 +126,13 @@ impl Context {
 
     /// Whether the server lives and dies with this process, so that nobody can come back to its tasks.
     pub fn server_is_child(&self) -> bool {
-        self.server.as_ref().is_some_and(|(_, target)| target.is_child())
+        let is_held = self.holder.is_some() || self.holding.get().is_some();
+        !is_held && self.server.as_ref().is_some_and(|(_, target)| target.is_local())
+    }
+
+    /// The session that tasks belong to, as the record keeps it: the HTTP session, or the holder of the server.
+    fn session(&self) -> Option<String> {
+        self.http_session.id().or_else(|| self.holding.get().map(|holding| holding.id.to_string()))
     }
 
     /// A command line that does `what` to a task of this server; escaped. The record knows the server.
@@ -101,6 +142,11 @@ impl Context {
         // An id with control characters cannot be typed anyhow.
         text::line(&command).into_owned()
     }
+}
+
+/// Every change is one assignment, so a panic elsewhere leaves the value whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A URL may carry a password, which is nobody's but the user's.

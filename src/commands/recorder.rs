@@ -1,6 +1,8 @@
 //! Writes into the record what happens to a task, beside whatever shows it.
 //!
-//! A record that cannot be written is told once and stops nothing: the task is worth more than its trail.
+//! A record that cannot be written is told once and stops nothing: the task is worth more than its trail. Beside the record
+//! there is one more that keeps something of a task while nobody watches: the process that holds its server, which is told
+//! here for how long it is needed.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -8,13 +10,11 @@ use std::rc::Rc;
 
 use sha2::{Digest, Sha256};
 
-use super::Context;
+use super::{Context, Holding};
 use crate::lifecycle::{Ending, Event, Reporter};
 use crate::model::{Task, TaskOutcome, TaskStatus};
-use crate::present::Printer;
 use crate::record::{Keep, NewCall, Record, RecordError, RowId, ServerNote};
 use crate::session::{CallRequest, SessionError, is_unknown_task};
-use crate::transport::http::SharedSession;
 
 /// Writes about one task. Clones write about the same one.
 #[derive(Clone)]
@@ -26,8 +26,7 @@ struct Inner {
     is_known: bool,
     row: Option<RowId>,
     call: Option<Call>,
-    session: SharedSession,
-    printer: Printer,
+    context: Context,
 }
 
 /// The record, opened when there is something to write: most calls are plain.
@@ -57,7 +56,7 @@ impl Inner {
     }
 
     fn give_up(&self, error: &RecordError) -> Store {
-        self.printer.warn(&format!("the task is not recorded any further: {error}"));
+        self.context.printer.warn(&format!("the task is not recorded any further: {error}"));
         Store::Unusable
     }
 }
@@ -74,8 +73,8 @@ struct Call {
 impl Recorder {
     fn new(context: &Context, row: Option<RowId>, call: Option<Call>) -> Self {
         let store = Store::Unopened(context.state_dir.clone());
-        let (session, printer) = (context.http_session.clone(), context.printer.clone());
-        Self(Rc::new(RefCell::new(Inner { store, is_known: row.is_some(), row, call, session, printer })))
+        let (is_known, context) = (row.is_some(), context.clone());
+        Self(Rc::new(RefCell::new(Inner { store, is_known, row, call, context })))
     }
 
     /// For a call that is about to be sent.
@@ -111,6 +110,7 @@ impl Recorder {
         let new = NewCall {
             server: &call.server,
             protocol: &call.protocol,
+            session: inner.context.session(),
             tool: &call.tool,
             arguments: call.arguments.as_deref(),
             arguments_hash: &call.hash,
@@ -148,15 +148,27 @@ impl Recorder {
     /// A sight of the task outside of following it.
     pub(super) fn seen(&self, task: &Task) {
         self.write(|record, row| record.seen(row, task));
+        // A result that nobody has fetched yet still needs the server.
+        if task.status == TaskStatus::Cancelled {
+            self.holding(|holding| holding.release(&task.id));
+        }
+    }
+
+    fn holding(&self, tell: impl FnOnce(&Holding)) {
+        self.0.borrow().context.holding.get().map(tell);
     }
 
     /// Following has ended.
     pub(super) fn ended(&self, ending: &Ending, task: &Task) {
+        if !matches!(ending, Ending::Broken(_) | Ending::CancelUnconfirmed | Ending::InputRequired | Ending::Left(_)) {
+            self.holding(|holding| holding.release(&task.id));
+        }
         self.write(|record, row| match ending {
             Ending::Done { status, outcome, .. } => record.ended(row, status, outcome),
             Ending::NoResult { status, .. } => record.ended(row, status, &TaskOutcome::Nothing),
             Ending::Cancelled { .. } => record.ended(row, &TaskStatus::Cancelled, &TaskOutcome::Nothing),
             Ending::Lost { error, .. } => record.lost(row, &error.to_string()),
+            Ending::Broken(error) if error.is_servers_end() => record.lost(row, &error.to_string()),
             Ending::Broken(error) => record.trail(row, "out of sight", Some(&error.to_string())),
             Ending::CancelUnconfirmed | Ending::InputRequired | Ending::Left(_) => {
                 record.seen(row, task)?;
@@ -172,12 +184,12 @@ impl Reporter for Recorder {
             Event::Created { task, .. } => {
                 // A plain call may be answered with a task all the same.
                 self.sending();
-                let session = self.0.borrow().session.id();
-                let is_known = self.0.borrow().is_known;
-                self.write(|record, row| match is_known {
-                    true => record.seen(row, task),
-                    false => record.created(row, task, session.as_deref()),
-                });
+                if self.0.borrow().is_known {
+                    return self.seen(task);
+                }
+                let session = self.0.borrow().context.session();
+                self.holding(|holding| holding.lease(&task.id, task.ttl));
+                self.write(|record, row| record.created(row, task, session.as_deref()));
             }
             Event::Changed { task } => self.seen(task),
             Event::CancelAsked { .. } => self.write(|record, row| record.trail(row, "cancel asked", None)),

@@ -2,7 +2,7 @@
 
 use super::follow::WaitOptions;
 use super::lookup::Found;
-use super::{Context, server, watch};
+use super::{Context, watch};
 use crate::present::{Exit, Progress, Trouble};
 
 /// Runs the command.
@@ -13,11 +13,11 @@ pub async fn run(context: &Context, found: &Found, wait: bool, options: &WaitOpt
     if wait {
         return watch::attach(context, found, options, context.progress).await;
     }
-    if found.outcome().is_some() || found.can_be_asked(context).is_err() {
+    if found.outcome().is_some() {
         return watch::attach(context, found, options, Progress::None).await;
     }
     let id = &found.id;
-    let session = server::connect(context).await?;
+    let session = found.connect(context, &found.recorder(context)).await?;
     let task = session.task(id).await?;
     if !task.status.is_terminal() {
         let message = format!("task {id} has not ended: {}", task.status);

@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use reqwest::Url;
 
+use super::held::{self, Need, ServerGone};
 use super::{Context, trace};
+use crate::holder::HeldSettings;
 use crate::model::{Secret, text};
 use crate::rpc::{ConnectionError, Tap};
 use crate::session::{Remark, Remarks, Session, SessionError, SessionSettings};
@@ -70,8 +72,8 @@ impl ServerTarget {
         if words.is_empty() { Err(TargetError::Empty) } else { Ok(Self::Command(words)) }
     }
 
-    /// Whether it is a process of ours that ends with us.
-    pub fn is_child(&self) -> bool {
+    /// Whether it is a process of this machine that we start.
+    pub fn is_local(&self) -> bool {
         !matches!(self, Self::Http(_))
     }
 }
@@ -103,10 +105,10 @@ pub struct ConnectionSettings {
 ///
 /// # Errors
 /// Where no server is named or it cannot be talked to.
-pub async fn connect(context: &Context) -> anyhow::Result<Session> {
+pub async fn connect(context: &Context, need: Need) -> anyhow::Result<Session> {
     let (_, target) = context.server.as_ref().ok_or(TargetError::Missing)?;
     let name = context.server_name().unwrap_or_default();
-    let opening = open(context, target);
+    let opening = open(context, target, need);
     tokio::pin!(opening);
     let session = tokio::select! {
         session = &mut opening => session,
@@ -121,14 +123,14 @@ pub async fn connect(context: &Context) -> anyhow::Result<Session> {
     session.with_context(|| format!("cannot use the server `{}`", text::truncate(&text::line(&name), 200)))
 }
 
-async fn open(context: &Context, target: &ServerTarget) -> anyhow::Result<Session> {
+async fn open(context: &Context, target: &ServerTarget, need: Need) -> anyhow::Result<Session> {
     let settings = &context.connection;
-    let tap = match (&settings.trace, context.tap.get()) {
+    let tap = match (&settings.trace, context.shared.tap.get()) {
         (_, Some(tap)) => tap.clone(),
         (None, None) => Tap::default(),
         (Some(path), None) => {
             let tap = trace::open(path, secrets(settings, target))?;
-            context.tap.get_or_init(|| tap).clone()
+            context.shared.tap.get_or_init(|| tap).clone()
         }
     };
     let notices = notices(context);
@@ -146,7 +148,13 @@ async fn open(context: &Context, target: &ServerTarget) -> anyhow::Result<Sessio
         }),
         ServerTarget::Demo | ServerTarget::Command(_) => {
             let command = command(target, settings)?;
-            stdio::connect(&command, StdioSettings { max_message: settings.max_message, tap, notices }, &context.keeper)
+            let max_message = settings.max_message;
+            let held = HeldSettings { max_message, tap: tap.clone(), notices: notices.clone() };
+            match held::connect(context, &command, need, held).await? {
+                Some(connection) => Ok(connection),
+                None if need == Need::Living => return Err(ServerGone { why: "it does not run".to_owned() }.into()),
+                None => stdio::connect(&command, StdioSettings { max_message, tap, notices }, &context.keeper),
+            }
         }
     };
     let connection = connection.map_err(|error| SessionError::Connection(error.into()))?;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::held::Need;
 use super::{Context, server};
 use crate::arguments::Schema;
 use crate::model::{Tool, text};
@@ -54,7 +55,7 @@ pub(super) async fn find(session: &Session, name: &str) -> anyhow::Result<Option
 /// # Errors
 /// Where the tools cannot be had or the named one is not among them.
 pub async fn run(context: &Context, name: Option<&str>) -> anyhow::Result<Exit> {
-    let session = server::connect(context).await?;
+    let session = server::connect(context, Need::Look).await?;
     match name {
         Some(name) => {
             let tool = find(&session, name)

@@ -1,9 +1,11 @@
 //! The one place that gives everything that goes wrong its kind, its exit number and its hint.
 
+use super::held::ServerGone;
 use super::lookup::LookupError;
 use super::server::TargetError;
 use super::{Context, tools::UnknownTool};
 use crate::arguments::ArgumentError;
+use crate::holder::HoldError;
 use crate::lifecycle::{Ending, Leaving};
 use crate::model::{RpcError, Task, TaskId, TaskOutcome, TaskStatus, Ttl, duration, text};
 use crate::present::{Exit, Trouble};
@@ -80,6 +82,10 @@ pub fn of_error(context: &Context, error: &anyhow::Error) -> Trouble {
             of_session(&error.source).task(&error.id)
         } else if let Some(error) = cause.downcast_ref::<LookupError>() {
             of_lookup(error)
+        } else if let Some(error) = cause.downcast_ref::<HoldError>() {
+            of_holder(error)
+        } else if cause.downcast_ref::<ServerGone>().is_some() {
+            Trouble::new("connection", Exit::Connection, "")
         } else if let Some(error) = cause.downcast_ref::<SessionError>() {
             of_session(error)
         } else if let Some(error) = cause.downcast_ref::<UsageError>() {
@@ -144,7 +150,19 @@ fn of_lookup(error: &LookupError) -> Trouble {
             trouble.hint("`mcp-task list` shows the known tasks; -s names the server of another")
         }
         LookupError::Nothing(_) => trouble.hint("`mcp-task call` starts one"),
-        LookupError::ServerEnded(id) => trouble.task(id).hint("over HTTP a server outlives the command"),
+        LookupError::ServerEnded { id, .. } => trouble.task(id),
+    }
+}
+
+fn of_holder(error: &HoldError) -> Trouble {
+    let trouble = Trouble::new("connection", Exit::Connection, "");
+    match error {
+        HoldError::Refused(_) => trouble.hint(
+            "`mcp-task sessions stop` ends it, and its tasks; --no-hold starts the server for this command alone",
+        ),
+        HoldError::Start(_) | HoldError::Server(_) => {
+            trouble.hint("--no-hold starts the server for this command alone")
+        }
     }
 }
 
@@ -286,7 +304,7 @@ pub fn of_ending(context: &Context, ending: &Ending, task: &Task) -> Trouble {
         Ending::Broken(error) => {
             let trouble = of_session(error).task(id);
             let message = format!("lost sight of task {id}: {error}");
-            if context.server_is_child() {
+            if context.server_is_child() || error.is_servers_end() {
                 return Trouble { message, ..trouble };
             }
             let hint = format!("the task may go on: {}", context.command_for("watch", id));

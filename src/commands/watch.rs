@@ -2,8 +2,8 @@
 
 use super::follow::{self, WaitOptions, Watch};
 use super::lookup::Found;
-use super::recorder::{Recorded, Recorder};
-use super::{Context, server, troubles};
+use super::recorder::Recorded;
+use super::{Context, troubles};
 use crate::lifecycle::{Ending, Event, Leaving};
 use crate::model::{TaskOutcome, TaskStatus};
 use crate::present::{Exit, Progress, reporter};
@@ -25,17 +25,13 @@ pub(super) async fn attach(
     if let Some(exit) = recorded(context, found, options)? {
         return Ok(exit);
     }
-    let recorder = Recorder::of_known(context, found.known.as_ref().map(|known| known.row));
-    if let Err(error) = found.can_be_asked(context) {
-        recorder.lost(&error.to_string());
-        return Err(error.into());
-    }
+    let recorder = found.recorder(context);
     let id = &found.id;
     let deadline = options.deadline();
     context.now_following(id);
     let mut commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
     let first_look = async {
-        let session = server::connect(context).await?;
+        let session = found.connect(context, &recorder).await?;
         let subscription = session.subscribe();
         subscription.follow(id);
         match session.task(id).await {

@@ -74,6 +74,8 @@ pub struct NewCall<'a> {
     pub server: &'a ServerNote,
     /// The protocol version agreed on.
     pub protocol: &'a str,
+    /// What tasks of it belong to: the HTTP session, or the process that holds the server.
+    pub session: Option<String>,
     /// The tool.
     pub tool: &'a str,
     /// The arguments, unless the user wants them left out.
@@ -91,7 +93,7 @@ pub struct Known {
     pub server: ServerNote,
     /// The protocol version that was spoken.
     pub protocol: String,
-    /// The HTTP session that it belongs to.
+    /// What it belongs to: the HTTP session, or the process that holds the server.
     pub session: Option<String>,
     /// The task, once the server has named it.
     pub task: Option<TaskId>,
@@ -164,12 +166,13 @@ impl Record {
     pub fn sending(&mut self, call: &NewCall<'_>) -> Result<RowId, RecordError> {
         self.change(|transaction, at| {
             transaction.execute(
-                "INSERT INTO tasks (server, cwd, protocol, tool, arguments, arguments_hash, sent_at, seen_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
+                "INSERT INTO tasks (server, cwd, protocol, session, tool, arguments, arguments_hash, sent_at, seen_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
                 params![
                     call.server.name,
                     call.server.cwd,
                     call.protocol,
+                    call.session,
                     call.tool,
                     call.arguments,
                     call.arguments_hash,

@@ -10,7 +10,14 @@ fn server() -> ServerNote {
 }
 
 fn call(server: &ServerNote) -> NewCall<'_> {
-    NewCall { server, protocol: "2025-11-25", tool: "bake", arguments: Some("{\"n\":1.0}"), arguments_hash: "00" }
+    NewCall {
+        server,
+        protocol: "2025-11-25",
+        session: None,
+        tool: "bake",
+        arguments: Some("{\"n\":1.0}"),
+        arguments_hash: "00",
+    }
 }
 
 fn task(id: &str, status: &str) -> Task {

@@ -193,6 +193,9 @@ pub enum ConnectionError {
         /// The end of what it wrote to stderr.
         stderr: String,
     },
+    /// The process that kept the server is gone.
+    #[error("the process that held the server has ended, and the server with it")]
+    HolderGone,
     /// A message was larger than the bound.
     #[error("the server sent a message larger than the limit of {limit} bytes")]
     MessageTooLarge {
@@ -306,6 +309,7 @@ impl ConnectionError {
             self,
             Self::ServerExited { .. }
                 | Self::OutputClosed { .. }
+                | Self::HolderGone
                 | Self::StreamLost { .. }
                 | Self::MessageTooLarge { .. }
                 | Self::Pipe(_)
@@ -315,7 +319,7 @@ impl ConnectionError {
 
     /// Whether the server's process has ended, or as good as.
     pub fn is_servers_end(&self) -> bool {
-        matches!(self, Self::ServerExited { .. } | Self::OutputClosed { .. })
+        matches!(self, Self::ServerExited { .. } | Self::OutputClosed { .. } | Self::HolderGone)
     }
 
     /// Whether the server answered that it does not take the request, so that it has not acted on it.

@@ -90,6 +90,11 @@ impl SessionError {
             || matches!(self.connection(), Some(ConnectionError::NotAnAnswer { is_receipt: true, .. }))
     }
 
+    /// Whether the server's process has ended.
+    pub fn is_servers_end(&self) -> bool {
+        self.connection().is_some_and(ConnectionError::is_servers_end)
+    }
+
     /// Whether the server has lost the session.
     pub fn is_session_gone(&self) -> bool {
         matches!(self.connection(), Some(ConnectionError::SessionGone { .. }))

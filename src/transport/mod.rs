@@ -36,7 +36,7 @@ impl Notices {
         Self(Some(Arc::new(function)))
     }
 
-    fn tell(&self, notice: Notice) {
+    pub(crate) fn tell(&self, notice: Notice) {
         if let Some(function) = &self.0 {
             function(notice);
         }

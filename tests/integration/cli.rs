@@ -67,7 +67,7 @@ fn each_way_of_ending_has_its_number() {
     run(&["-s", "demo", "call", "count-wrods"]).exits(2).says("did you mean `count-words`?");
     run(&["-s", "demo", "call", "count-words", "text=a", "--task"]).exits(2).says("cannot be called as a task");
     run(&["-s", "demo", "call", "burn-toast", "--no-task"]).exits(2).says("can only be called as a task");
-    run(&["-s", "demo", "call", "hunt-primes", "--detach"]).exits(2).says("ends with it");
+    run(&["-s", "demo", "call", "hunt-primes", "--detach"]).exits(2).says("ends with this command");
 }
 
 #[test]

@@ -179,7 +179,9 @@ fn a_task_on_a_server_that_ended_with_its_command_is_said_to_be_lost() {
     ]}));
     run(&bench, &["-s", &bench.stdio(), "call", "bake", "--timeout", "500ms"]).exits(8);
     for command in ["watch", "get", "result", "cancel"] {
-        run(&bench, &[command, "t-loaf"]).exits(10).says("ran on a server that ended with the command");
+        run(&bench, &[command, "t-loaf"])
+            .exits(10)
+            .says("lost with its server: it ended with the command that started it");
     }
     assert_eq!(bench.of("tools/call").len(), 1);
 }

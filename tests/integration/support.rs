@@ -151,7 +151,8 @@ pub fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-task"));
     command.args(arguments).env_clear().current_dir(root());
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", std::env::temp_dir());
-    command.env("MCP_TASK_STATE_DIR", state());
+    // The tests of held servers take this back.
+    command.env("MCP_TASK_STATE_DIR", state()).env("MCP_TASK_NO_HOLD", "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -42,6 +42,7 @@ impl Terminal {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("TERM", "xterm-256color");
         command.env("MCP_TASK_STATE_DIR", state());
+        command.env("MCP_TASK_NO_HOLD", "1");
         for (name, value) in environment {
             command.env(name, value);
         }
@@ -224,6 +225,7 @@ fn closing_the_window_leaves_no_process_behind() {
     let mut window = std::process::Command::new("python3")
         .args(["-c", &spawn])
         .env("MCP_TASK_STATE_DIR", state())
+        .env("MCP_TASK_NO_HOLD", "1")
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
