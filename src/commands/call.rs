@@ -13,7 +13,7 @@ use crate::arguments::{self, Item, Schema};
 use crate::lifecycle::call::may_have_started;
 use crate::lifecycle::{CallEnding, Leaving, call};
 use crate::model::{TaskStatus, duration, text};
-use crate::present::{Exit, Output, Trouble, reporter};
+use crate::present::{Exit, Output, Stage, Trouble};
 use crate::session::{CallMode, CallRequest, Session, SessionError, TaskWish};
 
 /// How many tasks are named where a call's answer was lost.
@@ -75,7 +75,7 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
     }
     let mut watch = Watch {
         subscription: session.subscribe(),
-        reporter: Box::new(Recorded(recorder.clone(), reporter(&context.printer, context.progress))),
+        reporter: Box::new(Recorded(recorder.clone(), Stage::new(&context.printer, context.progress).reporter(None))),
         recorder: recorder.clone(),
         commands: context.interrupts.hand_to_follower(options.wait.on_interrupt(context)),
     };

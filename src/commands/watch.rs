@@ -6,7 +6,7 @@ use super::recorder::Recorded;
 use super::{Context, troubles};
 use crate::lifecycle::{Ending, Event, Leaving};
 use crate::model::{TaskOutcome, TaskStatus};
-use crate::present::{Exit, Progress, reporter};
+use crate::present::{Exit, Progress, Stage};
 
 /// Runs the command.
 ///
@@ -54,7 +54,7 @@ pub(super) async fn attach(
             return Ok(troubles::of_ending(context, &ending, &found.last_sight()).show(&context.printer));
         }
     };
-    let mut reporter = Box::new(Recorded(recorder.clone(), reporter(&context.printer, progress)));
+    let mut reporter = Box::new(Recorded(recorder.clone(), Stage::new(&context.printer, progress).reporter(None)));
     crate::lifecycle::Reporter::report(reporter.as_mut(), &Event::Created { task: task.clone(), immediate: None });
     let watch = Watch { subscription, reporter, commands, recorder };
     let exit = follow::to_the_end(context, &session, task, options, deadline, watch).await?;

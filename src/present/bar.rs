@@ -1,9 +1,9 @@
-//! One line on a terminal's stderr that shows how far a call has come.
+//! Lines at the foot of a terminal's stderr that show how far calls have come, one for each.
 //!
-//! What the line says is composed by a pure function of a view and a width; drawing it, ten times a second at most and on
-//! a thread of its own, is indicatif's part. So any number of notifications costs no more than keeping the view.
+//! What a line says is composed by a pure function of a view and a width; drawing them, ten times a second at most and on
+//! a thread of its own, is indicatif's part. So any number of notifications costs no more than keeping the views.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -23,49 +23,79 @@ const QUIET: Duration = Duration::from_millis(250);
 const TICK: Duration = Duration::from_millis(100);
 /// Columns where the terminal does not say.
 const COLUMNS: usize = 80;
+/// Rows where it does not.
+const ROWS: usize = 24;
+/// Rows that are left to what is written above the lines.
+const SPARE_ROWS: usize = 2;
 
-/// Draws the line.
+/// The foot of the terminal. Copies share it.
+#[derive(Clone, Debug)]
+pub struct Foot(Arc<Inner>);
+
 #[derive(Debug)]
-pub struct Bar {
+struct Inner {
     printer: Printer,
-    view: Arc<Mutex<View>>,
+    views: Views,
     start: JoinHandle<()>,
 }
 
-impl Bar {
+/// In the order in which they were added.
+type Views = Arc<Mutex<Vec<Arc<Mutex<View>>>>>;
+
+impl Foot {
     /// Draws on `printer`'s stderr, from a moment from now on.
     pub fn new(printer: Printer) -> Self {
-        let view = Arc::new(Mutex::new(View::new(Instant::now())));
+        let views = Views::default();
         let start = tokio::spawn({
-            let (printer, view) = (printer.clone(), Arc::clone(&view));
+            let (printer, views) = (printer.clone(), Arc::clone(&views));
             async move {
                 tokio::time::sleep(QUIET).await;
-                printer.show_bar(Box::new(move || draw(view)));
+                printer.show_bar(Box::new(move || draw(views)));
             }
         });
-        Self { printer, view, start }
+        Self(Arc::new(Inner { printer, views, start }))
     }
 
-    fn view(&self) -> std::sync::MutexGuard<'_, View> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A line for one call, under a name where it is one of several.
+    pub fn bar(&self, name: Option<String>) -> Bar {
+        let mut view = View::new(Instant::now());
+        view.name = name.clone().unwrap_or_default();
+        let view = Arc::new(Mutex::new(view));
+        lock(&self.0.views).push(Arc::clone(&view));
+        Bar { foot: self.clone(), view, name }
     }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.start.abort();
+        self.printer.hide_bar();
+    }
+}
+
+/// One line.
+#[derive(Debug)]
+pub struct Bar {
+    foot: Foot,
+    view: Arc<Mutex<View>>,
+    name: Option<String>,
 }
 
 impl Reporter for Bar {
     fn report(&mut self, event: &Event) {
         match event {
-            Event::Called { tool } => self.view().name = text::line(tool).into_owned(),
-            Event::Progress(progress) => self.view().progress(progress, Instant::now()),
-            Event::Changed { task } => self.view().see(task, Instant::now()),
+            Event::Called { tool } => lock(&self.view).name = text::line(tool).into_owned(),
+            Event::Progress(progress) => lock(&self.view).progress(progress, Instant::now()),
+            Event::Changed { task } => lock(&self.view).see(task, Instant::now()),
             other => {
                 if let Event::Created { task, .. } = other {
-                    self.view().see(task, Instant::now());
+                    lock(&self.view).see(task, Instant::now());
                 }
                 // The status is in the line already.
-                let lines = story(other);
+                let lines = story(other, self.name.as_deref());
                 let shown = if matches!(other, Event::Created { .. }) { &lines[..lines.len() - 1] } else { &lines[..] };
                 for line in shown {
-                    self.printer.note(line);
+                    self.foot.0.printer.note(line);
                 }
             }
         }
@@ -74,25 +104,45 @@ impl Reporter for Bar {
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.start.abort();
-        self.printer.hide_bar();
+        lock(&self.foot.0.views).retain(|view| !Arc::ptr_eq(view, &self.view));
     }
 }
 
-fn draw(view: Arc<Mutex<View>>) -> ProgressBar {
+fn draw(views: Views) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-    let line = move |_: &ProgressState, line: &mut dyn std::fmt::Write| {
+    let lines = move |_: &ProgressState, lines: &mut dyn std::fmt::Write| {
         let columns = table::width().map_or(COLUMNS, usize::from);
-        let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
-        view.frame = view.frame.wrapping_add(1);
+        let rows = table::height().map_or(ROWS, usize::from);
         // One column is left free: some terminals wrap when the last is written.
-        let _ = line.write_str(&view.compose(Instant::now(), columns.saturating_sub(1)));
+        let composed = compose(&lock(&views), Instant::now(), columns.saturating_sub(1), rows);
+        let _ = lines.write_str(&composed.join("\n"));
     };
-    if let Ok(style) = ProgressStyle::with_template("{line}") {
-        bar.set_style(style.with_key("line", line));
+    if let Ok(style) = ProgressStyle::with_template("{lines}") {
+        bar.set_style(style.with_key("lines", lines));
     }
     bar.enable_steady_tick(TICK);
     bar
+}
+
+/// A line for each view, and one for those that there is no room for.
+fn compose(views: &[Arc<Mutex<View>>], now: Instant, columns: usize, rows: usize) -> Vec<String> {
+    let room = rows.saturating_sub(SPARE_ROWS).max(1);
+    let shown = if views.len() > room { room - 1 } else { views.len() };
+    let composed = views.iter().take(shown).map(|view| {
+        let mut view = lock(view);
+        view.frame = view.frame.wrapping_add(1);
+        view.compose(now, columns)
+    });
+    let mut lines: Vec<String> = composed.collect();
+    if shown < views.len() {
+        let rest = text::plural(views.len() - shown, "task");
+        lines.push(text::truncate(&format!("… and {rest} more"), columns).into_owned());
+    }
+    lines
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is known of the call.
@@ -302,6 +352,20 @@ mod tests {
         assert_eq!(zero.compose(now, 40), "⠋ 1.0s  3");
         let (odd, now) = view(&[(-3.0, Some(5.0)), (7.0, Some(5.0)), (2.0, Some(5.0))], "");
         assert!(odd.compose(now, 80).contains(" 40%  2/5"), "{}", odd.compose(now, 80));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn as_many_lines_are_drawn_as_there_is_room_for() {
+        let (one, now) = view(&[], "");
+        let views: Vec<_> = std::iter::once(one)
+            .chain((1..9).map(|_| view(&[], "").0))
+            .map(|view| Arc::new(Mutex::new(view)))
+            .collect();
+        assert_eq!(compose(&views, now, 40, 24).len(), 9);
+        let few = compose(&views, now, 40, 6);
+        assert_eq!((few.len(), few[3].as_str()), (4, "… and 6 tasks more"));
+        assert_eq!(compose(&views, now, 40, 1), ["… and 9 tasks more"]);
+        assert_eq!(compose(&[], now, 40, 1), [""; 0]);
     }
 
     proptest! {

@@ -39,6 +39,32 @@ impl Exit {
     pub fn number(self) -> u8 {
         self as u8
     }
+
+    /// The worse of two ends, for a command about several tasks. From good to bad: done, still running, input needed,
+    /// cancelled, the tool's error, the task's error, no such task, the server's error, authorization, the connection,
+    /// usage, unexpected, interrupted.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        if other.severity() > self.severity() { other } else { self }
+    }
+
+    fn severity(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::StillRunning => 1,
+            Self::InputNeeded => 2,
+            Self::Cancelled => 3,
+            Self::ToolError => 4,
+            Self::TaskFailed => 5,
+            Self::TaskUnknown => 6,
+            Self::Server => 7,
+            Self::Unauthorized => 8,
+            Self::Connection => 9,
+            Self::Usage => 10,
+            Self::Unexpected => 11,
+            Self::Interrupted => 12,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {

@@ -4,23 +4,27 @@ use serde_json::{Value, json};
 
 use super::printer::Printer;
 use crate::lifecycle::{Event, Reporter};
-use crate::model::{Task, duration};
+use crate::model::{Task, TaskId, duration};
 
 /// Writes events to stdout.
 #[derive(Debug)]
 pub struct Jsonl {
     printer: Printer,
+    task: Option<TaskId>,
 }
 
 impl Jsonl {
     /// Writes to `printer`'s stdout.
     pub fn new(printer: Printer) -> Self {
-        Self { printer }
+        Self { printer, task: None }
     }
 }
 
 impl Reporter for Jsonl {
     fn report(&mut self, event: &Event) {
+        if let Event::Created { task, .. } = event {
+            self.task = Some(task.id.clone());
+        }
         let line = match event {
             Event::Called { tool } => json!({"event": "called", "tool": tool}),
             Event::Created { task, immediate } => {
@@ -31,6 +35,7 @@ impl Reporter for Jsonl {
             Event::Progress(_) if self.printer.stdout_is_behind() => return,
             Event::Progress(progress) => json!({
                 "event": "progress",
+                "taskId": self.task.as_ref().map(TaskId::as_str),
                 // As the server wrote them: no digit changes.
                 "progress": progress.raw.get("progress"),
                 "total": progress.raw.get("total"),

@@ -18,14 +18,15 @@ const MESSAGE: usize = 300;
 #[derive(Debug)]
 pub struct Lines {
     printer: Printer,
+    name: Option<String>,
     next_progress: Option<Instant>,
     last: String,
 }
 
 impl Lines {
-    /// Writes to `printer`'s stderr.
-    pub fn new(printer: Printer) -> Self {
-        Self { printer, next_progress: None, last: String::new() }
+    /// Writes to `printer`'s stderr, under a name where the call is one of several.
+    pub fn new(printer: Printer, name: Option<String>) -> Self {
+        Self { printer, name, next_progress: None, last: String::new() }
     }
 
     fn line(&mut self, line: String) {
@@ -44,11 +45,11 @@ impl Reporter for Lines {
                 let now = Instant::now();
                 if self.next_progress.is_none_or(|next| now >= next) {
                     self.next_progress = Some(now + APART);
-                    self.line(told(progress));
+                    self.line(under(self.name.as_deref(), told(progress)));
                 }
             }
             other => {
-                for line in story(other) {
+                for line in story(other, self.name.as_deref()) {
                     self.line(line);
                 }
             }
@@ -56,23 +57,34 @@ impl Reporter for Lines {
     }
 }
 
-/// What is told of an event other than progress, whatever shows it.
-pub(super) fn story(event: &Event) -> Vec<String> {
-    match event {
+/// What is told of an event other than progress, whatever shows it. One of several tasks is told under its name.
+pub(super) fn story(event: &Event, name: Option<&str>) -> Vec<String> {
+    let told = match event {
         Event::Called { .. } | Event::Progress(_) => Vec::new(),
         Event::Created { task, immediate } => {
-            let mut lines = vec![format!("task {}{}", task.id, keep(task))];
+            let mut lines = Vec::new();
+            if name.is_none() {
+                lines.push(format!("task {}{}", task.id, keep(task)));
+            }
             lines.extend(immediate.as_ref().map(|words| format!("server says: {}", message(words))));
-            lines.extend(status(task));
+            lines.push(status(task));
             lines
         }
-        Event::Changed { task } => status(task).into_iter().collect(),
+        Event::Changed { task } => vec![status(task)],
         Event::PollFailed { reason, retry_in, gives_up_in, .. } => {
             let end = gives_up_in.map_or_else(String::new, |left| format!(", giving up in {}", duration::human(left)));
             vec![format!("cannot see the task: {reason}; next look in {}{end}", duration::human(*retry_in))]
         }
         Event::CancelAsked { id } => vec![format!("asking to cancel task {id}")],
         Event::CancelRefused { id, reason } => vec![format!("task {id} is not cancelled: {reason}")],
+    };
+    told.into_iter().map(|line| under(name, line)).collect()
+}
+
+fn under(name: Option<&str>, line: String) -> String {
+    match name {
+        Some(name) => format!("{name}: {line}"),
+        None => line,
     }
 }
 
@@ -84,10 +96,10 @@ fn keep(task: &Task) -> String {
     }
 }
 
-fn status(task: &Task) -> Option<String> {
+fn status(task: &Task) -> String {
     match &task.status_message {
-        Some(words) => Some(format!("{}: {}", task.status, message(words))),
-        None => Some(task.status.to_string()),
+        Some(words) => format!("{}: {}", task.status, message(words)),
+        None => task.status.to_string(),
     }
 }
 

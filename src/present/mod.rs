@@ -20,16 +20,32 @@ pub use printer::{Output, Printer, Progress};
 pub use trouble::Trouble;
 
 /// Shows events in the way that was asked for.
-pub fn reporter(printer: &Printer, progress: Progress) -> Box<dyn Reporter> {
-    let show: Box<dyn Reporter> = match progress {
-        Progress::Bar => Box::new(bar::Bar::new(printer.clone())),
-        Progress::Lines => Box::new(lines::Lines::new(printer.clone())),
-        Progress::None => Box::new(()),
-    };
-    if printer.output() == Output::Jsonl {
-        Box::new(Both(show, Box::new(jsonl::Jsonl::new(printer.clone()))))
-    } else {
-        show
+#[derive(Clone, Debug)]
+pub struct Stage {
+    printer: Printer,
+    progress: Progress,
+    foot: Option<bar::Foot>,
+}
+
+impl Stage {
+    /// One for all calls that are under way at a time.
+    pub fn new(printer: &Printer, progress: Progress) -> Self {
+        let foot = (progress == Progress::Bar).then(|| bar::Foot::new(printer.clone()));
+        Self { printer: printer.clone(), progress, foot }
+    }
+
+    /// Shows the events of one call, under a name where it is one of several; the name is escaped.
+    pub fn reporter(&self, name: Option<String>) -> Box<dyn Reporter> {
+        let show: Box<dyn Reporter> = match (&self.foot, self.progress) {
+            (Some(foot), _) => Box::new(foot.bar(name)),
+            (None, Progress::Lines) => Box::new(lines::Lines::new(self.printer.clone(), name)),
+            (None, Progress::Bar | Progress::None) => Box::new(()),
+        };
+        if self.printer.output() == Output::Jsonl {
+            Box::new(Both(show, Box::new(jsonl::Jsonl::new(self.printer.clone()))))
+        } else {
+            show
+        }
     }
 }
 

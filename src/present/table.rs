@@ -60,10 +60,17 @@ fn fit(headings: &[&str], dispensable: &[&str], rows: Vec<Vec<String>>, columns:
 
 /// The columns of the terminal that stdout or stderr is.
 pub(super) fn width() -> Option<u16> {
-    let of = |size: Option<(terminal_size::Width, terminal_size::Height)>| size.map(|(width, _)| width.0);
-    of(terminal_size::terminal_size_of(std::io::stdout()))
-        .or_else(|| of(terminal_size::terminal_size_of(std::io::stderr())))
-        .filter(|width| *width > 0)
+    size().map(|(width, _)| width.0).filter(|width| *width > 0)
+}
+
+/// Its rows.
+pub(super) fn height() -> Option<u16> {
+    size().map(|(_, height)| height.0).filter(|height| *height > 0)
+}
+
+fn size() -> Option<(terminal_size::Width, terminal_size::Height)> {
+    let of_stdout = terminal_size::terminal_size_of(std::io::stdout());
+    of_stdout.or_else(|| terminal_size::terminal_size_of(std::io::stderr()))
 }
 
 #[cfg(test)]

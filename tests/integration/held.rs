@@ -317,6 +317,7 @@ fn a_real_server_behind_a_wrapper_is_held() {
         home.run(&["list", "--live", "--json"]).json().as_array().is_some_and(|all| all.len() == 1)
     });
     signal(&child, Signal::SIGKILL);
+    wait(child, Instant::now());
     let watched = home.run(&["watch", "--last"]);
     assert!(watched.exits(0).stdout.starts_with("# Research Report: bread\n"), "{watched:?}");
     home.run(&["sessions", "stop"]).exits(0);
