@@ -93,13 +93,8 @@ pub struct Global {
 pub enum Action {
     /// Call a tool, as a task where server and tool allow; wait, show progress, print the result
     Call(Box<Call>),
-    /// Attach to a task until it ends, then print its result
-    Watch {
-        #[command(flatten)]
-        task: TaskArgument,
-        #[command(flatten)]
-        wait: Wait,
-    },
+    /// Attach to tasks until they end, and print their results as they come
+    Watch(Watch),
     /// List the known tasks, and those that the server lists where one is named
     List {
         /// Those that have not ended alone
@@ -164,6 +159,28 @@ pub enum SessionsAction {
         #[arg(value_name = "KEY|NAME")]
         names: Vec<String>,
     },
+}
+
+/// `watch`.
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// The tasks, by their ids or beginnings of them; none: all that have not ended
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// The newest task
+    #[arg(long, conflicts_with = "ids")]
+    pub last: bool,
+    /// Until all have ended; leave with the exit number of the worst. So it is without any of these three
+    #[arg(long, conflicts_with_all = ["any", "fail_fast"])]
+    pub all: bool,
+    /// Until one has ended, well or badly; leave with its exit number
+    #[arg(long, conflicts_with = "fail_fast")]
+    pub any: bool,
+    /// Until one has ended badly, or all well
+    #[arg(long)]
+    pub fail_fast: bool,
+    #[command(flatten)]
+    pub wait: Wait,
 }
 
 /// Which task.

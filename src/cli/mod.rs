@@ -189,10 +189,7 @@ async fn perform(context: &Context, action: Action) -> anyhow::Result<Exit> {
             let (context, found) = task.find(context)?;
             commands::result::run(&context, &found, !no_wait, &wait.options()).await
         }
-        Action::Watch { task, wait } => {
-            let (context, found) = task.find(context)?;
-            commands::watch::run(&context, &found, &wait.options()).await
-        }
+        Action::Watch(watch) => commands::watch::run(context, &watch.options()).await,
         Action::List { live } => commands::list::run(context, ListOptions { live }).await,
         Action::Log { task } => {
             let found = if task.is_named() { Some(task.find(context)?.1) } else { None };

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use etcetera::BaseStrategy;
 
-use super::args::{Call, Global, OutputFormat, ProgressFormat, TaskArgument, Wait};
+use super::args::{Call, Global, OutputFormat, ProgressFormat, TaskArgument, Wait, Watch};
 use crate::arguments::{self, Item};
 use crate::commands::call::CallOptions;
 use crate::commands::lookup::{self, Found};
 use crate::commands::server::TargetError;
 use crate::commands::troubles::UsageError;
+use crate::commands::watch::{Until, WatchOptions};
 use crate::commands::{ConnectionSettings, Context, HoldSettings, ServerTarget, WaitOptions};
 use crate::model::{Secret, duration};
 use crate::present::printer::Voice;
@@ -111,6 +112,17 @@ impl Call {
             idle_limit: limit(self.idle_timeout),
             wait: self.wait.options(),
         })
+    }
+}
+
+impl Watch {
+    pub(super) fn options(self) -> WatchOptions {
+        let until = match (self.any, self.fail_fast) {
+            (true, _) => Until::Any,
+            (_, true) => Until::Failure,
+            _ => Until::All,
+        };
+        WatchOptions { wait: self.wait.options(), ids: self.ids, last: self.last, until }
     }
 }
 

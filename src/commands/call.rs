@@ -87,7 +87,7 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         CallEnding::Result(result) => {
             recorder.forget();
             drop(watch);
-            let exit = follow::show_result(context, &result, false, &options.wait)?;
+            let exit = follow::show_result(context, None, &result, false, &options.wait)?;
             session.close(false).await;
             return Ok(exit);
         }
@@ -134,7 +134,8 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         context.printer.note(&format!("follow it with: {}", context.command_for("watch", &task.id)));
         return Ok(Exit::Done);
     }
-    let exit = follow::to_the_end(context, &session, task, &options.wait, deadline, watch).await?;
+    let (ending, task) = follow::to_the_end(context, &session, task, &options.wait, deadline, watch).await;
+    let exit = follow::show(context, &ending, &task, &options.wait)?;
     // Others may watch the task in this session, or fetch its result again.
     session.close(true).await;
     Ok(exit)

@@ -50,7 +50,7 @@ pub(super) struct Watch {
     pub(super) recorder: Recorder,
 }
 
-/// Follows `task` and shows what it came to.
+/// Follows `task` to its end, or to where following it ends.
 pub(super) async fn to_the_end(
     context: &Context,
     session: &Session,
@@ -58,7 +58,7 @@ pub(super) async fn to_the_end(
     options: &WaitOptions,
     deadline: Option<Instant>,
     mut watch: Watch,
-) -> anyhow::Result<Exit> {
+) -> (Ending, Task) {
     context.now_following(&task.id);
     let follow_options = FollowOptions { least_pause: options.least_pause, deadline, patience: options.patience };
     let Watch { subscription, reporter, commands, recorder } = &mut watch;
@@ -79,11 +79,7 @@ pub(super) async fn to_the_end(
     if matches!(ending, Ending::Left(_) | Ending::CancelUnconfirmed) && context.server_is_child() {
         recorder.lost("its server ended with the command that started it");
     }
-    drop(watch);
-    if context.printer.stdout_is_closed() && matches!(ending, Ending::Left(_)) {
-        return Ok(Exit::Done);
-    }
-    show(context, ending, &task, options)
+    (ending, task)
 }
 
 /// The server ends with us, so the task is told first.
@@ -101,27 +97,40 @@ pub(super) async fn until<T>(deadline: Option<Instant>, work: impl Future<Output
     }
 }
 
-fn show(context: &Context, ending: Ending, task: &Task, options: &WaitOptions) -> anyhow::Result<Exit> {
-    if let Ending::Done { outcome: TaskOutcome::Result(tool_result), status, cancel_asked } = &ending {
+/// Shows what a task came to and says how to leave.
+///
+/// # Errors
+/// Where a file of `--save` cannot be written.
+pub(super) fn show(context: &Context, ending: &Ending, task: &Task, options: &WaitOptions) -> anyhow::Result<Exit> {
+    if context.printer.stdout_is_closed() && matches!(ending, Ending::Left(_)) {
+        return Ok(Exit::Done);
+    }
+    if let Ending::Done { outcome: TaskOutcome::Result(tool_result), status, cancel_asked } = ending {
         if *cancel_asked {
             context.printer.note(&format!("task {} finished before it could be cancelled", task.id));
         }
-        return show_result(context, tool_result, *status == TaskStatus::Failed, options);
+        return show_result(context, Some(&task.id), tool_result, *status == TaskStatus::Failed, options);
     }
-    Ok(troubles::of_ending(context, &ending, task).show(&context.printer))
+    Ok(troubles::of_ending(context, ending, task).show(&context.printer))
 }
 
-/// Shows a tool's result. `failed` is the task's own word.
+/// Shows the result of a task or of a plain call. `failed` is the task's own word.
 pub(super) fn show_result(
     context: &Context,
+    task: Option<&TaskId>,
     tool_result: &ToolResult,
     failed: bool,
     options: &WaitOptions,
 ) -> anyhow::Result<Exit> {
-    let bad = tool_result.is_error || failed;
-    if bad {
+    let exit = exit_of_result(tool_result, failed);
+    if exit == Exit::ToolError {
         context.printer.error("the tool reports an error");
     }
-    result::show(&context.printer, tool_result, options.save.as_deref())?;
-    Ok(if bad { Exit::ToolError } else { Exit::Done })
+    result::show(&context.printer, task, tool_result, options.save.as_deref())?;
+    Ok(exit)
+}
+
+/// How to leave after a tool's result. `failed` is the task's own word.
+pub(super) fn exit_of_result(tool_result: &ToolResult, failed: bool) -> Exit {
+    if tool_result.is_error || failed { Exit::ToolError } else { Exit::Done }
 }

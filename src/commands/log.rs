@@ -8,20 +8,19 @@ use super::Context;
 use super::list::stamp;
 use super::lookup::{Found, LookupError};
 use crate::present::{Exit, Output, table};
-use crate::record::{Known, Record, RowId};
+use crate::record::{Known, RowId};
 
 /// Runs the command.
 ///
 /// # Errors
 /// Where the record cannot be read.
 pub fn run(context: &Context, found: Option<&Found>) -> anyhow::Result<Exit> {
-    let record = Record::open(&context.state_dir)?;
     let row = match found {
         Some(Found { known: None, id }) => return Err(LookupError::Unknown(id.as_str().to_owned()).into()),
         found => found.and_then(|found| found.known.as_ref()).map(|known| known.row),
     };
-    let rows: HashMap<RowId, Known> = record.all()?.into_iter().map(|known| (known.row, known)).collect();
-    let entries = record.entries(row)?;
+    let (rows, entries) = context.with_record(|record| Ok((record.all()?, record.entries(row)?)))?;
+    let rows: HashMap<RowId, Known> = rows.into_iter().map(|known| (known.row, known)).collect();
     let printer = &context.printer;
     let id = |row: &RowId| rows.get(row).and_then(|known| known.task.as_ref());
     let value = |entry: &crate::record::Entry| {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::held::{Need, ServerGone};
 use super::recorder::Recorder;
 use super::troubles::UsageError;
-use super::{Context, ServerTarget, server};
+use super::{Context, ServerTarget, routes};
 use crate::holder::HolderId;
 use crate::model::{RawJson, Task, TaskId, TaskOutcome, TaskStatus, Ttl, text};
-use crate::record::{Known, Record};
+use crate::record::Known;
 use crate::session::Session;
 use crate::transport::http::SharedSession;
 
@@ -51,39 +51,46 @@ pub enum LookupError {
 /// # Errors
 /// Where no task, or more than one, is meant.
 pub fn find(context: &Context, typed: Option<&str>, last: bool) -> anyhow::Result<(Context, Found)> {
-    let record = match Record::open(&context.state_dir) {
-        Ok(record) => Some(record),
-        Err(error) if context.server.is_some() && typed.is_some() => {
-            context.printer.warn(&format!("known tasks are not looked at: {error}"));
-            None
+    let known = match typed {
+        Some(typed) => match context.with_record(|record| record.find(typed)) {
+            Ok(rows) => meant(typed, rows.into_iter().filter(|known| context.is_on_typed_server(known)).collect())?,
+            Err(error) if context.server.is_some() => {
+                context.printer.warn(&format!("known tasks are not looked at: {error}"));
+                None
+            }
+            Err(error) => return Err(error.into()),
+        },
+        None if last => {
+            let server = context.server_name().filter(|_| context.server_was_typed);
+            let newest = context.with_record(|record| record.newest(server.as_deref()))?;
+            Some(newest.ok_or(LookupError::Nothing(if server.is_some() { " on this server" } else { "" }))?)
         }
-        Err(error) => return Err(error.into()),
-    };
-    let typed_server = context.server_name().filter(|_| context.server_was_typed);
-    let on_server = |known: &Known| context.is_on_typed_server(known);
-    let known = match (typed, &record) {
-        (None, Some(record)) if last => {
-            let newest = record.newest(typed_server.as_deref())?;
-            Some(newest.ok_or(LookupError::Nothing(if context.server_was_typed { " on this server" } else { "" }))?)
-        }
-        (None, _) => {
-            return Err(UsageError::hinting("no task is named", "give an id, a prefix of one, or --last").into());
-        }
-        (Some(typed), Some(record)) => meant(typed, record.find(typed)?.into_iter().filter(on_server).collect())?,
-        (Some(_), None) => None,
+        None => return Err(UsageError::hinting("no task is named", "give an id, a prefix of one, or --last").into()),
     };
     match (known, typed) {
-        (Some(known), _) => {
-            let id = known.task.clone().unwrap_or_else(|| TaskId::new(""));
-            let whole = record.as_ref().map_or(Ok(None), |record| record.whole(known.row))?;
-            let known = whole.unwrap_or(known);
-            Ok((context.going_back_to(&known)?, Found { id, known: Some(known) }))
-        }
+        (Some(known), _) => recorded(context, known),
         (None, Some(typed)) if context.server.is_some() => {
             Ok((context.clone(), Found { id: TaskId::new(typed), known: None }))
         }
         (None, typed) => Err(LookupError::Unknown(typed.unwrap_or_default().to_owned()).into()),
     }
+}
+
+/// The recorded tasks that have not ended, the oldest first, and the ways to their servers.
+///
+/// # Errors
+/// Where the record cannot be read.
+pub fn unfinished(context: &Context) -> anyhow::Result<Vec<anyhow::Result<(Context, Found)>>> {
+    let mut rows = context.with_record(|record| record.all())?;
+    rows.retain(|known| known.is_live() && context.is_on_typed_server(known));
+    Ok(rows.into_iter().rev().map(|known| recorded(context, known)).collect())
+}
+
+/// A recorded task and the way to its server.
+fn recorded(context: &Context, known: Known) -> anyhow::Result<(Context, Found)> {
+    let id = known.task.clone().unwrap_or_else(|| TaskId::new(""));
+    let known = context.with_record(|record| record.whole(known.row))?.unwrap_or(known);
+    Ok((context.going_back_to(&known)?, Found { id, known: Some(known) }))
 }
 
 /// The one row that is meant: the exact id, else the only one that begins so.
@@ -163,25 +170,19 @@ impl Found {
     /// [`LookupError::ServerEnded`] where there is no such server any more, and whatever keeps a living one from being
     /// talked to.
     pub(super) async fn connect(&self, context: &Context, recorder: &Recorder) -> anyhow::Result<Session> {
-        let gone = |why: String| LookupError::ServerEnded { id: self.id.clone(), why };
-        let connected = match &self.known {
-            Some(_) if context.server_is_child() => {
-                Err(gone("it ended with the command that started it".to_owned()).into())
-            }
-            _ => server::connect(context, Need::Look).await,
-        };
-        let error = match connected {
-            Ok(session) => return Ok(session),
-            Err(error) => error,
-        };
-        let error = match error.downcast_ref::<ServerGone>() {
-            Some(ServerGone { why }) => gone(why.clone()).into(),
+        let connected = routes::open(context, self.known.is_some(), Need::Look).await;
+        connected.map_err(|error| match self.lost_with_server(&error, recorder) {
+            Some(lost) => lost.into(),
             None => error,
-        };
-        if let Some(lost) = error.downcast_ref::<LookupError>() {
-            recorder.lost(&lost.to_string());
-        }
-        Err(error)
+        })
+    }
+
+    /// Whether a connection that failed means that the task is lost with its server. If so, that is noted.
+    pub(super) fn lost_with_server(&self, error: &anyhow::Error, recorder: &Recorder) -> Option<LookupError> {
+        let ServerGone { why } = error.downcast_ref()?;
+        let lost = LookupError::ServerEnded { id: self.id.clone(), why: why.clone() };
+        recorder.lost(&lost.to_string());
+        Some(lost)
     }
 
     /// A writer of the record of this task.

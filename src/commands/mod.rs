@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::holder::HolderId;
 use crate::model::{TaskId, text};
 use crate::present::{Printer, Progress};
-use crate::record::{Known, ServerNote};
+use crate::record::{Known, Record, RecordError, ServerNote};
 use crate::rpc::Tap;
 use crate::transport::Keeper;
 use crate::transport::http::SharedSession;
@@ -28,7 +28,9 @@ pub mod trace;
 pub mod troubles;
 pub mod watch;
 
+mod attach;
 mod follow;
+mod routes;
 
 pub use follow::WaitOptions;
 pub use held::{HoldSettings, Holding};
@@ -79,6 +81,8 @@ pub struct Shared {
     followed: Mutex<Vec<Followed>>,
     /// Every held server that was used.
     holdings: Mutex<Vec<Holding>>,
+    /// The record of tasks, once it is open: most calls are plain and need none.
+    record: Mutex<Option<Record>>,
 }
 
 /// A task that is followed right now.
@@ -91,6 +95,18 @@ pub struct Followed {
 }
 
 impl Context {
+    /// Works with the record of tasks, which is opened when it is first needed.
+    ///
+    /// # Errors
+    /// Where it cannot be opened, and whatever `work` comes to.
+    fn with_record<T>(&self, work: impl FnOnce(&mut Record) -> Result<T, RecordError>) -> Result<T, RecordError> {
+        let mut shared = lock(&self.shared.record);
+        match &mut *shared {
+            Some(record) => work(record),
+            None => work(shared.insert(Record::open(&self.state_dir)?)),
+        }
+    }
+
     fn now_following(&self, id: &TaskId) {
         let followed = Followed { id: id.clone(), ends_with_us: self.server_is_child() };
         let mut all = lock(&self.shared.followed);
@@ -133,6 +149,11 @@ impl Context {
     /// The session that tasks belong to, as the record keeps it: the HTTP session, or the holder of the server.
     fn session(&self) -> Option<String> {
         self.http_session.id().or_else(|| self.holding.get().map(|holding| holding.id.to_string()))
+    }
+
+    /// The session of a recorded task, as the record keeps it.
+    fn session_gone_back_to(&self) -> Option<String> {
+        self.http_session.id().or_else(|| self.holder.as_ref().map(ToString::to_string))
     }
 
     /// A command line that does `what` to a task of this server; escaped. The record knows the server.

@@ -5,7 +5,6 @@
 //! here for how long it is needed.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use sha2::{Digest, Sha256};
@@ -21,7 +20,8 @@ use crate::session::{CallRequest, SessionError, is_unknown_task};
 pub struct Recorder(Rc<RefCell<Inner>>);
 
 struct Inner {
-    store: Store,
+    /// The record could not be written.
+    gave_up: bool,
     /// The task had its name before.
     is_known: bool,
     row: Option<RowId>,
@@ -29,35 +29,20 @@ struct Inner {
     context: Context,
 }
 
-/// The record, opened when there is something to write: most calls are plain.
-enum Store {
-    Unopened(PathBuf),
-    Open(Record),
-    Unusable,
-}
-
 impl Inner {
     /// Writes, unless that has failed before.
     fn write<T>(&mut self, work: impl FnOnce(&mut Record) -> Result<T, RecordError>) -> Option<T> {
-        if let Store::Unopened(folder) = &self.store {
-            self.store = match Record::open(folder) {
-                Ok(record) => Store::Open(record),
-                Err(error) => self.give_up(&error),
-            };
+        if self.gave_up {
+            return None;
         }
-        let Store::Open(record) = &mut self.store else { return None };
-        match work(record) {
+        match self.context.with_record(work) {
             Ok(done) => Some(done),
             Err(error) => {
-                self.store = self.give_up(&error);
+                self.gave_up = true;
+                self.context.printer.warn(&format!("the task is not recorded any further: {error}"));
                 None
             }
         }
-    }
-
-    fn give_up(&self, error: &RecordError) -> Store {
-        self.context.printer.warn(&format!("the task is not recorded any further: {error}"));
-        Store::Unusable
     }
 }
 
@@ -72,9 +57,8 @@ struct Call {
 
 impl Recorder {
     fn new(context: &Context, row: Option<RowId>, call: Option<Call>) -> Self {
-        let store = Store::Unopened(context.state_dir.clone());
         let (is_known, context) = (row.is_some(), context.clone());
-        Self(Rc::new(RefCell::new(Inner { store, is_known, row, call, context })))
+        Self(Rc::new(RefCell::new(Inner { gave_up: false, is_known, row, call, context })))
     }
 
     /// For a call that is about to be sent.

@@ -11,10 +11,10 @@ use crate::present::{Exit, Progress, Trouble};
 /// Where the server does not know the task or cannot be asked. A task that fails is no error.
 pub async fn run(context: &Context, found: &Found, wait: bool, options: &WaitOptions) -> anyhow::Result<Exit> {
     if wait {
-        return watch::attach(context, found, options, context.progress).await;
+        return watch::one(context, found, options, context.progress).await;
     }
     if found.outcome().is_some() {
-        return watch::attach(context, found, options, Progress::None).await;
+        return watch::one(context, found, options, Progress::None).await;
     }
     let id = &found.id;
     let session = found.connect(context, &found.recorder(context)).await?;
@@ -29,5 +29,5 @@ pub async fn run(context: &Context, found: &Found, wait: bool, options: &WaitOpt
             .show(&context.printer));
     }
     drop(session);
-    watch::attach(context, found, options, Progress::None).await
+    watch::one(context, found, options, Progress::None).await
 }

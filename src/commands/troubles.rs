@@ -289,10 +289,7 @@ pub fn of_ending(context: &Context, ending: &Ending, task: &Task) -> Trouble {
             new("input_required", Exit::InputNeeded, format!("task {id} waits for an answer{words}"))
         }
         Ending::Left(leaving) => {
-            let why = match leaving {
-                Leaving::Asked => "stopped watching",
-                Leaving::Deadline => "the time to wait is over",
-            };
+            let why = why_left(*leaving);
             let trouble = new("still_running", Exit::StillRunning, format!("{why}; task {id} goes on"));
             if context.server_is_child() {
                 let message = format!("{why}; task {id} ends with its server, which this program started");
@@ -310,6 +307,14 @@ pub fn of_ending(context: &Context, ending: &Ending, task: &Task) -> Trouble {
             let hint = format!("the task may go on: {}", context.command_for("watch", id));
             Trouble { message, hint: Some(hint), ..trouble }
         }
+    }
+}
+
+/// Why a task is no longer followed.
+pub(super) fn why_left(leaving: Leaving) -> &'static str {
+    match leaving {
+        Leaving::Asked => "stopped watching",
+        Leaving::Deadline => "the time to wait is over",
     }
 }
 

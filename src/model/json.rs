@@ -31,8 +31,8 @@ impl RawJson {
         self.parse().unwrap_or(Value::Null)
     }
 
-    /// Writes `value` as JSON text.
-    pub fn from_value(value: &Value) -> Self {
+    /// Writes `value` as JSON text. A [`RawJson`] within stays as it is.
+    pub fn from_value(value: &impl serde::Serialize) -> Self {
         serde_json::value::to_raw_value(value).map_or_else(|_| Self::null(), Self::from)
     }
 

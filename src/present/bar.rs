@@ -60,6 +60,7 @@ impl Foot {
     pub fn bar(&self, name: Option<String>) -> Bar {
         let mut view = View::new(Instant::now());
         view.name = name.clone().unwrap_or_default();
+        view.is_one_of_several = name.is_some();
         let view = Arc::new(Mutex::new(view));
         lock(&self.0.views).push(Arc::clone(&view));
         Bar { foot: self.clone(), view, name }
@@ -84,7 +85,7 @@ pub struct Bar {
 impl Reporter for Bar {
     fn report(&mut self, event: &Event) {
         match event {
-            Event::Called { tool } => lock(&self.view).name = text::line(tool).into_owned(),
+            Event::Called { tool } if self.name.is_none() => lock(&self.view).name = text::line(tool).into_owned(),
             Event::Progress(progress) => lock(&self.view).progress(progress, Instant::now()),
             Event::Changed { task } => lock(&self.view).see(task, Instant::now()),
             other => {
@@ -149,6 +150,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 struct View {
     name: String,
+    /// Its name tells it from the others, and comes before all else.
+    is_one_of_several: bool,
     started: Instant,
     status: Option<TaskStatus>,
     message: String,
@@ -168,6 +171,7 @@ impl View {
     fn new(now: Instant) -> Self {
         Self {
             name: String::new(),
+            is_one_of_several: false,
             started: now,
             status: None,
             message: String::new(),
@@ -202,6 +206,9 @@ impl View {
         let elapsed = duration::human(now.saturating_duration_since(self.started));
         let known = self.progress.as_ref().and_then(|progress| usable_total(progress).map(|total| (progress, total)));
         let mut line = Line::new(columns, FRAMES[self.frame % FRAMES.len()]);
+        if self.is_one_of_several {
+            line.add_head(&self.name);
+        }
         match known {
             Some((progress, total)) => {
                 line.add(&format!("{:>3}%", percent(progress.progress, total)));
@@ -234,7 +241,7 @@ impl View {
             tail.push(format!("ttl {}", duration::human(expires.saturating_duration_since(now))));
         }
         let name_fits = line.room() > text::width(&self.name) + 30;
-        if name_fits && !self.name.is_empty() {
+        if name_fits && !self.name.is_empty() && !self.is_one_of_several {
             line.insert_name(&self.name);
         }
         // The message takes what is left, but a ttl that runs out is worth more than the end of a long message.
@@ -275,6 +282,12 @@ impl Line {
             self.text.push_str(part);
         }
         fits
+    }
+
+    /// Adds a name of which nothing but half of the line is too much.
+    fn add_head(&mut self, name: &str) {
+        self.add(&text::truncate(name, self.columns / 2));
+        self.head = self.text.len();
     }
 
     /// Adds as much of a part as fits beside `reserved` columns, if that is worth it.

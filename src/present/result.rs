@@ -8,24 +8,21 @@ use serde_json::json;
 
 use super::printer::{Output, Printer};
 use crate::model::content::{ContentBlock, ResourceBody, ToolResult};
-use crate::model::text;
+use crate::model::{TaskId, text};
 
-/// Shows a result. Where the tool says that it failed, text goes to stderr: it is no data for the next in a pipe.
+/// Shows the result of a task or, without one, of a plain call. Where the tool says that it failed, text goes to stderr: it
+/// is no data for the next in a pipe.
 ///
 /// # Errors
 /// Where a file of `save` cannot be written.
-pub fn show(printer: &Printer, result: &ToolResult, save: Option<&Path>) -> anyhow::Result<()> {
+pub fn show(printer: &Printer, task: Option<&TaskId>, result: &ToolResult, save: Option<&Path>) -> anyhow::Result<()> {
     // A file that cannot be written must not cost the result, which may be kept nowhere else.
-    let (saved, fault) = match save.map(|folder| save_blocks(result, folder)) {
-        Some(Ok(saved)) => (saved, None),
-        Some(Err(error)) => (vec![None; result.content.len()], Some(error)),
-        None => (vec![None; result.content.len()], None),
-    };
+    let (saved, fault) = saved(result, save);
     match printer.output() {
         Output::Json => printer.raw_json(&result.raw),
         Output::Jsonl => {
-            let line = json!({"event": "result", "result": result.raw.value()});
-            printer.json_line(&line);
+            let id = task.map(TaskId::as_str);
+            printer.json_line(&json!({"event": "result", "taskId": id, "result": result.raw.value()}));
         }
         Output::Text => {
             let is_media = |block: &ContentBlock| matches!(block, ContentBlock::Image(_) | ContentBlock::Audio(_));
@@ -42,11 +39,35 @@ pub fn show(printer: &Printer, result: &ToolResult, save: Option<&Path>) -> anyh
         }
     }
     if printer.output() != Output::Text {
-        for file in saved.iter().flatten() {
-            printer.note(&format!("saved {}", file.display()));
-        }
+        tell_saved(printer, &saved);
     }
     fault.map_or(Ok(()), Err)
+}
+
+/// Saves what is no text and tells where, without showing the result.
+///
+/// # Errors
+/// Where a file cannot be written.
+pub fn save(printer: &Printer, result: &ToolResult, folder: Option<&Path>) -> anyhow::Result<()> {
+    let (saved, fault) = saved(result, folder);
+    tell_saved(printer, &saved);
+    fault.map_or(Ok(()), Err)
+}
+
+fn tell_saved(printer: &Printer, saved: &[Option<PathBuf>]) {
+    for file in saved.iter().flatten() {
+        printer.note(&format!("saved {}", file.display()));
+    }
+}
+
+/// The file of each block, and what kept one from being written.
+fn saved(result: &ToolResult, folder: Option<&Path>) -> (Vec<Option<PathBuf>>, Option<anyhow::Error>) {
+    let none = || vec![None; result.content.len()];
+    match folder.map(|folder| save_blocks(result, folder)) {
+        Some(Ok(saved)) => (saved, None),
+        Some(Err(error)) => (none(), Some(error)),
+        None => (none(), None),
+    }
 }
 
 enum Block {

@@ -45,6 +45,12 @@ impl Trouble {
         self
     }
 
+    /// The same, under the name of the one of several that it is about; the name is escaped.
+    #[must_use]
+    pub fn called(&self, name: &str) -> Self {
+        Self { message: format!("{name}: {}", self.message), ..self.clone() }
+    }
+
     /// As `--json` has it: every key always there.
     pub fn to_json(&self) -> Value {
         json!({"error": {
@@ -59,6 +65,13 @@ impl Trouble {
 
     /// Shows it and says how to leave.
     pub fn show(&self, printer: &Printer) -> Exit {
+        self.write(printer);
+        self.tell(printer);
+        self.exit
+    }
+
+    /// Writes it to stdout, where that carries JSON.
+    pub fn write(&self, printer: &Printer) {
         match printer.output() {
             Output::Text => {}
             Output::Json => printer.json(&self.to_json()),
@@ -70,6 +83,10 @@ impl Trouble {
                 printer.json_line(&line);
             }
         }
+    }
+
+    /// Tells a person of it, and leaves stdout alone.
+    pub fn tell(&self, printer: &Printer) {
         match self.exit {
             // As it was wished: nothing went wrong.
             Exit::StillRunning | Exit::Cancelled => printer.plain_error(&self.message),
@@ -83,6 +100,5 @@ impl Trouble {
         if let Some(hint) = &self.hint {
             printer.hint(hint);
         }
-        self.exit
     }
 }

@@ -119,6 +119,18 @@ pub struct Known {
     pub lost: Option<String>,
 }
 
+impl Known {
+    /// Whether the task may still run, as far as the record knows.
+    pub fn is_live(&self) -> bool {
+        self.task.is_some() && self.lost.is_none() && !self.status.as_ref().is_some_and(TaskStatus::is_terminal)
+    }
+
+    /// Whether the call was sent and nobody has seen its answer.
+    pub fn is_unanswered(&self) -> bool {
+        self.task.is_none() && self.lost.is_none()
+    }
+}
+
 /// One line of the trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {

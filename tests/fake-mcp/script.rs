@@ -1,8 +1,8 @@
 //! What the server does about a request.
 //!
-//! A script is `{"capabilities"?, "tools"?, "session"?, "start"?: [step…], "rules": [{"method", "nth"?, "steps": [step…]}]}`.
-//! A rule with `nth` (from 1) goes before one without. Requests without a rule get an ordinary answer. `GET` and `DELETE`
-//! are methods too, over HTTP. In every text of a step `$ID` (as JSON) and `$TOKEN` stand for the request's id and
+//! A script is `{"capabilities"?, "tools"?, "session"?, "start"?: [step…], "rules": [{"method", "nth"? or "task"?, "steps":
+//! [step…]}]}`. A rule for one `task` goes before one with `nth` (from 1), which goes before one without. Requests without a
+//! rule get an ordinary answer. `GET` and `DELETE` are methods too, over HTTP. In every text of a step `$ID` (as JSON) and `$TOKEN` stand for the request's id and
 //! progress token.
 
 use std::collections::HashMap;
@@ -65,6 +65,7 @@ pub enum Step {
 struct Rule {
     method: String,
     nth: Option<u32>,
+    task: Option<String>,
     steps: Vec<Step>,
 }
 
@@ -137,9 +138,11 @@ impl Server {
     /// What to do about the `nth` message of this method; `None` for a notification without a rule.
     pub fn steps(&self, method: &str, nth: u32, message: &Value) -> Option<Vec<Step>> {
         let of_method = || self.script.rules.iter().filter(|rule| rule.method == method);
-        let rule =
-            of_method().find(|rule| rule.nth == Some(nth)).or_else(|| of_method().find(|rule| rule.nth.is_none()));
-        match rule {
+        let task = message["params"]["taskId"].as_str();
+        let of_task = of_method().find(|rule| rule.task.is_some() && rule.task.as_deref() == task);
+        let of_count = || of_method().find(|rule| rule.nth == Some(nth));
+        let any = || of_method().find(|rule| rule.nth.is_none() && rule.task.is_none());
+        match of_task.or_else(of_count).or_else(any) {
             Some(rule) => Some(rule.steps.clone()),
             None if message.get("id").is_some() && message.get("method").is_some() => Some(vec![self.ordinary(method)]),
             None => None,

@@ -1,8 +1,8 @@
 //! The program as a user runs it: what it prints, how it leaves, and what the server received.
 //!
-//! `cli` needs no server, `stdio`, `http`, `life`, `record` and `output` the
-//! scripted one, `real` the servers that others wrote,
-//! `terminal` a pseudo-terminal.
+//! `cli` needs no server; `stdio`, `http`, `life`, `record`, `several` and `output` use the scripted one, `held` that one
+//! and the built-in one in processes that outlive their commands, `real` the servers that others wrote, `terminal` a
+//! pseudo-terminal, and `picture` the one that the README shows.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -14,6 +14,7 @@ mod output;
 mod picture;
 mod real;
 mod record;
+mod several;
 mod stdio;
 mod support;
 mod terminal;

@@ -1,0 +1,88 @@
+//! Attaching to a task that an earlier command started.
+
+use std::rc::Rc;
+
+use tokio::time::Instant;
+
+use super::follow::{self, WaitOptions, Watch};
+use super::lookup::Found;
+use super::recorder::{Recorded, Recorder};
+use super::routes::Route;
+use super::troubles;
+use crate::lifecycle::{Ending, Event, Leaving, Reporter};
+use crate::model::{Task, TaskOutcome, TaskStatus};
+use crate::present::Trouble;
+use crate::session::{Session, Subscription};
+
+/// Follows a task to its end. What the record has of the end is not asked for again.
+///
+/// # Errors
+/// Where the server does not know the task or cannot be asked. A task that fails is no error.
+pub(super) async fn attach(
+    route: &Route,
+    found: &Found,
+    options: &WaitOptions,
+    deadline: Option<Instant>,
+    reporter: Box<dyn Reporter>,
+) -> Result<(Ending, Task), Box<Trouble>> {
+    if let Some(end) = recorded_end(found) {
+        return Ok(end);
+    }
+    let context = &route.context;
+    let recorder = found.recorder(context);
+    context.now_following(&found.id);
+    let mut commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
+    let sight = tokio::select! {
+        sight = follow::until(deadline, first_sight(route, found, &recorder)) => sight.ok_or(Leaving::Deadline),
+        Some(_) = commands.recv() => Err(Leaving::Asked),
+    };
+    let (session, subscription, task) = match sight {
+        Ok(sight) => sight?,
+        Err(leaving) => return Ok((Ending::Left(leaving), found.last_sight())),
+    };
+    let mut reporter = Box::new(Recorded(recorder.clone(), reporter));
+    reporter.report(&Event::Created { task: task.clone(), immediate: None });
+    let watch = Watch { subscription, reporter, commands, recorder };
+    Ok(follow::to_the_end(context, &session, task, options, deadline, watch).await)
+}
+
+/// Connects and looks at the task for the first time.
+async fn first_sight(
+    route: &Route,
+    found: &Found,
+    recorder: &Recorder,
+) -> Result<(Rc<Session>, Subscription, Task), Box<Trouble>> {
+    let trouble = |error: &anyhow::Error| Box::new(troubles::of_error(&route.context, error));
+    let session = route.session.clone().await.map_err(|error| match found.lost_with_server(&error, recorder) {
+        Some(lost) => trouble(&lost.into()),
+        None => trouble(&error),
+    })?;
+    let subscription = session.subscribe();
+    // What is told of the task from here on is not to be missed.
+    subscription.follow(&found.id);
+    match session.task(&found.id).await {
+        Ok(task) => Ok((session, subscription, task)),
+        Err(error) => {
+            let renewed = session.renewals() > 0;
+            recorder.refused(&error, renewed);
+            Err(trouble(&troubles::TaskRefused { id: found.id.clone(), renewed, source: error }.into()))
+        }
+    }
+}
+
+/// The end that the record has: a result once fetched is there after the server forgot it.
+fn recorded_end(found: &Found) -> Option<(Ending, Task)> {
+    let known = found.known.as_ref()?;
+    let ending = match (found.outcome(), &known.status) {
+        (Some(outcome @ TaskOutcome::Result(_)), status) => {
+            let status = status.clone().unwrap_or(TaskStatus::Completed);
+            Ending::Done { status, outcome: outcome.clone(), cancel_asked: false }
+        }
+        (Some(outcome @ TaskOutcome::Error(_)), _) => {
+            Ending::Done { status: TaskStatus::Failed, outcome: outcome.clone(), cancel_asked: false }
+        }
+        (_, Some(TaskStatus::Cancelled)) => Ending::Cancelled { message: known.message.clone() },
+        _ => return None,
+    };
+    Some((ending, found.last_sight()))
+}

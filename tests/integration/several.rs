@@ -1,0 +1,129 @@
+//! Several tasks at once: `watch` and `cancel` of many, across servers.
+
+use serde_json::{Value, json};
+
+use crate::support::{Bench, Outcome, finish, program};
+
+fn task(id: &str, status: &str) -> Value {
+    json!({"taskId": id, "status": status, "ttl": 60_000, "pollInterval": 50})
+}
+
+/// A server that gives out these tasks one after the other. Each is done after so many milliseconds, with this step.
+fn kitchen(tasks: &[(&str, u64, Value)]) -> Bench {
+    let rules = tasks.iter().enumerate().flat_map(|(index, (id, after, step))| {
+        [
+            json!({"method": "tools/call", "nth": index + 1, "steps": [{"reply": {"task": task(id, "working")}}]}),
+            json!({"method": "tasks/get", "task": id, "steps": [{"reply": task(id, "working")}]}),
+            json!({"method": "tasks/result", "task": id, "steps": [{"sleep": after}, step]}),
+        ]
+    });
+    Bench::new(&json!({"session": true, "rules": rules.collect::<Vec<_>>()}))
+}
+
+fn done(text: &str) -> Value {
+    json!({"reply": {"content": [{"type": "text", "text": text}]}})
+}
+
+fn bad(text: &str) -> Value {
+    json!({"reply": {"content": [{"type": "text", "text": text}], "isError": true}})
+}
+
+/// Runs with the bench's own state folder.
+fn run(bench: &Bench, arguments: &[&str]) -> Outcome {
+    let mut command = program(arguments);
+    command.env("MCP_TASK_STATE_DIR", bench.path("state"));
+    finish(command)
+}
+
+/// Starts all tasks of a bench.
+fn start(bench: &Bench, url: &str, count: usize) {
+    for _ in 0..count {
+        run(bench, &["-s", url, "call", "bake", "--detach"]).exits(0);
+    }
+}
+
+#[test]
+fn all_that_have_not_ended_are_watched_and_shown_as_they_end() {
+    let bench = kitchen(&[("t-loaf", 600, done("a loaf")), ("t-bun", 200, done("a bun")), ("t-rye", 900, bad("ash"))]);
+    let server = bench.http();
+    start(&bench, &server.url, 3);
+    let watched = run(&bench, &["watch"]);
+    watched.exits(6).prints("a bun\na loaf\n").says("bake t-bun: completed").says("bake t-rye: failed").says("ash");
+    assert_eq!(bench.of("initialize").len(), 3, "one a detached call, and none to watch them all");
+    let again = run(&bench, &["watch", "--json"]);
+    assert_eq!(again.exits(0).says("no task is unfinished").json(), json!([]));
+}
+
+#[test]
+fn one_document_tells_of_all_in_the_order_in_which_they_were_named() {
+    let error = json!({"error": {"code": -32050, "message": "burnt", "data": 1.50}});
+    let bench = kitchen(&[("t-loaf", 300, done("a loaf")), ("t-toast", 50, error)]);
+    let server = bench.http();
+    start(&bench, &server.url, 2);
+    let watched = run(&bench, &["watch", "t-loaf", "t-none", "t-toast", "t-loaf", "--json"]);
+    let rows = watched.exits(10).json();
+    assert_eq!(rows.as_array().unwrap().len(), 3, "a task named twice is one: {rows}");
+    assert_eq!(
+        (&rows[0]["taskId"], &rows[0]["tool"], &rows[0]["server"]),
+        (&json!("t-loaf"), &json!("bake"), &json!(server.url))
+    );
+    assert_eq!(
+        (&rows[0]["status"], &rows[0]["exit"], &rows[0]["error"]),
+        (&json!("completed"), &json!(0), &Value::Null)
+    );
+    assert_eq!(rows[0]["result"], json!({"content": [{"type": "text", "text": "a loaf"}]}));
+    assert_eq!((&rows[1]["exit"], &rows[1]["error"]["kind"]), (&json!(10), &json!("task_unknown")));
+    assert_eq!(
+        (&rows[2]["status"], &rows[2]["exit"], &rows[2]["error"]["code"]),
+        (&json!("failed"), &json!(5), &json!(-32050))
+    );
+    watched.says("bake t-toast: the task failed: burnt").says("begins with `t-none`");
+}
+
+#[test]
+fn every_event_names_its_task() {
+    let bench = kitchen(&[("t-loaf", 300, done("a loaf")), ("t-bun", 50, done("a bun"))]);
+    let server = bench.http();
+    start(&bench, &server.url, 2);
+    let watched = run(&bench, &["watch", "-o", "jsonl"]);
+    let events: Vec<Value> = watched.exits(0).stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().all(|event| event["taskId"].is_string()), "{events:?}");
+    let results: Vec<&Value> =
+        events.iter().filter(|event| event["event"] == "result").map(|event| &event["taskId"]).collect();
+    assert_eq!(results, ["t-bun", "t-loaf"]);
+}
+
+#[test]
+fn watching_ends_with_the_first_where_that_is_wanted() {
+    let tasks = [("t-loaf", 600_000, done("a loaf")), ("t-bun", 300, bad("ash")), ("t-rye", 100, done("rye"))];
+    let bench = kitchen(&tasks);
+    let server = bench.http();
+    start(&bench, &server.url, 3);
+    run(&bench, &["watch", "--any"]).exits(0).prints("rye\n").says("2 tasks go on").says("hint: mcp-task watch");
+    run(&bench, &["watch", "t-loaf", "t-bun", "t-rye", "--any"]).exits(0).prints("rye\n");
+    run(&bench, &["watch", "--fail-fast"]).exits(6).prints("").says("ash").says("task t-loaf goes on");
+    let waited = run(&bench, &["watch", "t-loaf", "t-bun", "--timeout", "300ms", "--json"]);
+    let rows = waited.exits(6).json();
+    assert_eq!((&rows[0]["exit"], &rows[0]["error"]["kind"]), (&json!(8), &json!("still_running")));
+    run(&bench, &["watch", "--any", "--fail-fast"]).exits(2);
+}
+
+#[test]
+fn a_server_out_of_reach_does_not_keep_others_from_being_watched() {
+    let (bench, other) = (kitchen(&[("t-loaf", 100, done("a loaf"))]), kitchen(&[("t-bun", 300, done("a bun"))]));
+    let (server, gone) = (other.http(), bench.http());
+    start(&bench, &gone.url, 1);
+    start(&bench, &server.url, 1);
+    drop(gone);
+    run(&bench, &["watch"]).exits(3).prints("a bun\n").says("task t-loaf: cannot connect to");
+    run(&bench, &["-s", &server.url, "watch"]).exits(0).says("no task is unfinished");
+    run(&bench, &["watch", "--any"]).exits(3);
+}
+
+#[test]
+fn a_call_without_an_answer_is_not_forgotten() {
+    let bench = Bench::new(&json!({"rules": [{"method": "tools/call", "steps": [{"reset": {}}]}]}));
+    let server = bench.http();
+    run(&bench, &["-s", &server.url, "call", "bake", "--task"]).exits(3).says("may have started");
+    run(&bench, &["watch"]).exits(0).says("the answer of 1 call was never seen");
+}
