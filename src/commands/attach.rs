@@ -52,11 +52,7 @@ async fn first_sight(
     found: &Found,
     recorder: &Recorder,
 ) -> Result<(Rc<Session>, Subscription, Task), Box<Trouble>> {
-    let trouble = |error: &anyhow::Error| Box::new(troubles::of_error(&route.context, error));
-    let session = route.session.clone().await.map_err(|error| match found.lost_with_server(&error, recorder) {
-        Some(lost) => trouble(&lost.into()),
-        None => trouble(&error),
-    })?;
+    let session = route.connect(found, recorder).await?;
     let subscription = session.subscribe();
     // What is told of the task from here on is not to be missed.
     subscription.follow(&found.id);
@@ -65,7 +61,8 @@ async fn first_sight(
         Err(error) => {
             let renewed = session.renewals() > 0;
             recorder.refused(&error, renewed);
-            Err(trouble(&troubles::TaskRefused { id: found.id.clone(), renewed, source: error }.into()))
+            let refused = troubles::TaskRefused { id: found.id.clone(), renewed, source: error };
+            Err(Box::new(troubles::of_error(&route.context, &refused.into())))
         }
     }
 }

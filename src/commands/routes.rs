@@ -9,19 +9,21 @@ use futures_util::future::{LocalBoxFuture, Shared};
 
 use super::held::{Need, ServerGone};
 use super::lookup::Found;
-use super::{Context, server};
+use super::recorder::Recorder;
+use super::{Context, server, troubles};
+use crate::present::Trouble;
 use crate::session::Session;
 
 /// A session that is being opened, for whoever shares it.
-pub(super) type Connecting = Shared<LocalBoxFuture<'static, Result<Rc<Session>, Rc<anyhow::Error>>>>;
+type Connecting = Shared<LocalBoxFuture<'static, Result<Rc<Session>, Rc<anyhow::Error>>>>;
 
 /// The way to a server.
 #[derive(Clone)]
 pub(super) struct Route {
     /// Leads to the server; the same for all who share the way.
     pub(super) context: Context,
-    /// The session, which is opened when it is first waited for.
-    pub(super) session: Connecting,
+    /// Opened when it is first waited for.
+    session: Connecting,
 }
 
 /// All ways that a command takes.
@@ -42,14 +44,26 @@ impl Route {
     pub(super) fn to(context: &Context, found: &Found) -> Self {
         Self::new(context, found.known.is_some(), Need::Look)
     }
+
+    /// The session with a task's server. Where that is gone, the task is noted as lost with it.
+    ///
+    /// # Errors
+    /// What keeps the server from being talked to.
+    pub(super) async fn connect(&self, found: &Found, recorder: &Recorder) -> Result<Rc<Session>, Box<Trouble>> {
+        let trouble = |error: &anyhow::Error| Box::new(troubles::of_error(&self.context, error));
+        self.session.clone().await.map_err(|error| match found.lost_with_server(&error, recorder) {
+            Some(lost) => trouble(&lost.into()),
+            None => trouble(&error),
+        })
+    }
 }
 
 impl Routes {
     /// The way to a task's server, where `context` leads.
-    pub(super) fn to(&self, context: &Context, found: &Found, need: Need) -> Route {
+    pub(super) fn to(&self, context: &Context, found: &Found) -> Route {
         let key = (context.server_name(), context.session_gone_back_to());
         let mut routes = self.0.borrow_mut();
-        routes.entry(key).or_insert_with(|| Route::new(context, found.known.is_some(), need)).clone()
+        routes.entry(key).or_insert_with(|| Route::to(context, found)).clone()
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::lines::{number, percent, story, usable_total};
+use super::parked::Parked;
 use super::printer::{Printer, Rate};
 use super::table;
 use crate::lifecycle::{Event, Reporter};
@@ -21,6 +22,8 @@ use crate::session::Progress;
 const QUIET: Duration = Duration::from_millis(250);
 /// Time between two drawings.
 const TICK: Duration = Duration::from_millis(100);
+/// Drawings a second, at most.
+const HZ: u8 = 10;
 /// Columns where the terminal does not say.
 const COLUMNS: usize = 80;
 /// Rows where it does not.
@@ -110,7 +113,8 @@ impl Drop for Bar {
 }
 
 fn draw(views: Views) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    let bar =
+        ProgressBar::with_draw_target(None, ProgressDrawTarget::term_like_with_hz(Box::new(Parked::stderr()), HZ));
     let lines = move |_: &ProgressState, lines: &mut dyn std::fmt::Write| {
         let columns = table::width().map_or(COLUMNS, usize::from);
         let rows = table::height().map_or(ROWS, usize::from);

@@ -9,6 +9,7 @@ pub mod bar;
 pub mod exit;
 pub mod jsonl;
 pub mod lines;
+mod parked;
 pub mod printer;
 pub mod result;
 pub mod table;

@@ -163,6 +163,12 @@ fn many_at_once_start_one_holder_and_none_is_lost() {
     let listed = home.run(&["list", "--json"]).exits(0).json();
     assert_eq!(listed.as_array().map(Vec::len), Some(MANY));
     assert_eq!(home.living().iter().filter(|(_, line)| line.contains("hold-server")).count(), 1);
+    let watched = home.run(&["watch", "--json"]).exits(0).json();
+    let ended: Vec<&Value> =
+        watched.as_array().unwrap().iter().filter(|row| row["result"]["content"].is_array()).collect();
+    let before = listed.as_array().unwrap().iter().filter(|row| row["hasResult"] == true).count();
+    assert_eq!(ended.len() + before, MANY);
+    assert!(home.run(&["list", "--json"]).json().as_array().unwrap().iter().all(|row| row["hasResult"] == true));
 }
 
 #[test]

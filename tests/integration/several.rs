@@ -9,7 +9,7 @@ fn task(id: &str, status: &str) -> Value {
 }
 
 /// A server that gives out these tasks one after the other. Each is done after so many milliseconds, with this step.
-fn kitchen(tasks: &[(&str, u64, Value)]) -> Bench {
+pub fn kitchen(tasks: &[(&str, u64, Value)]) -> Bench {
     let rules = tasks.iter().enumerate().flat_map(|(index, (id, after, step))| {
         [
             json!({"method": "tools/call", "nth": index + 1, "steps": [{"reply": {"task": task(id, "working")}}]}),
@@ -20,7 +20,7 @@ fn kitchen(tasks: &[(&str, u64, Value)]) -> Bench {
     Bench::new(&json!({"session": true, "rules": rules.collect::<Vec<_>>()}))
 }
 
-fn done(text: &str) -> Value {
+pub fn done(text: &str) -> Value {
     json!({"reply": {"content": [{"type": "text", "text": text}]}})
 }
 
@@ -36,7 +36,7 @@ fn run(bench: &Bench, arguments: &[&str]) -> Outcome {
 }
 
 /// Starts all tasks of a bench.
-fn start(bench: &Bench, url: &str, count: usize) {
+pub fn start(bench: &Bench, url: &str, count: usize) {
     for _ in 0..count {
         run(bench, &["-s", url, "call", "bake", "--detach"]).exits(0);
     }
@@ -126,4 +126,44 @@ fn a_call_without_an_answer_is_not_forgotten() {
     let server = bench.http();
     run(&bench, &["-s", &server.url, "call", "bake", "--task"]).exits(3).says("may have started");
     run(&bench, &["watch"]).exits(0).says("the answer of 1 call was never seen");
+}
+
+#[test]
+fn many_are_cancelled_at_once_and_each_says_what_became_of_it() {
+    let slow = |id: &str| {
+        [
+            json!({"method": "tasks/get", "task": id, "steps": [{"reply": task(id, "working")}]}),
+            json!({"method": "tasks/cancel", "task": id, "steps": [{"reply": task(id, "working")}]}),
+        ]
+    };
+    let of = |method: &str, id: &str, step: Value| json!({"method": method, "task": id, "steps": [step]});
+    let mut rules = vec![
+        of("tasks/cancel", "t-loaf", json!({"reply": task("t-loaf", "cancelled")})),
+        of("tasks/get", "t-loaf", json!({"reply": task("t-loaf", "cancelled")})),
+        of("tasks/cancel", "t-bun", json!({"error": {"code": -32602, "message": "it is done"}})),
+        of("tasks/get", "t-bun", json!({"reply": task("t-bun", "completed")})),
+        of("tasks/cancel", "t-ash", json!({"error": {"code": -32602, "message": "task not found"}})),
+        of("tasks/get", "t-ash", json!({"error": {"code": -32602, "message": "task not found"}})),
+    ];
+    rules.extend([slow("t-rye"), slow("t-oat")].concat());
+    let bench = Bench::new(&json!({"rules": rules}));
+    let server = bench.http();
+    let command = ["-s", &server.url, "cancel", "t-loaf", "t-rye", "t-bun", "t-oat", "t-ash"];
+    let cancelled = run(&bench, &[&command[..], &["--json"]].concat());
+    let rows = cancelled.exits(4).json();
+    let told: Vec<_> = rows.as_array().unwrap().iter().map(|row| (&row["outcome"], &row["exit"])).collect();
+    let told_as = |outcome: &str, exit: u8| (json!(outcome), json!(exit));
+    let expected = [
+        told_as("cancelled", 0),
+        told_as("requested", 8),
+        told_as("alreadyEnded", 4),
+        told_as("requested", 8),
+        told_as("failed", 10),
+    ];
+    assert_eq!(told, expected.iter().map(|(outcome, exit)| (outcome, exit)).collect::<Vec<_>>());
+    assert_eq!(bench.of("initialize").len(), 1, "one connection for all");
+    let cancels: Vec<u64> = bench.of("tasks/cancel").iter().map(|seen| seen["at"].as_u64().unwrap()).collect();
+    let first_wait = bench.of("tasks/get").iter().map(|seen| seen["at"].as_u64().unwrap()).max().unwrap();
+    assert!(cancels.iter().all(|at| *at < first_wait), "nobody waits for another's end to be asked: {cancels:?}");
+    run(&bench, &["-s", &server.url, "cancel", "t-loaf", "t-bun"]).exits(4).prints("task t-loaf is cancelled\n");
 }

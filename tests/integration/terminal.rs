@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use serde_json::json;
 
+use crate::several::{done, kitchen, start};
 use crate::support::{Bench, root, state, until};
 
 pub struct Terminal {
@@ -203,6 +204,32 @@ fn control_c_leaves_the_task_and_says_how_to_come_back() {
     let screen = terminal.contents();
     assert!(screen.contains("hint: mcp-task watch t-oven"), "{screen}");
     assert!(bench.of("tasks/cancel").is_empty());
+}
+
+#[test]
+fn several_tasks_have_a_line_each_and_leave_as_they_end() {
+    let tasks = [("t-loaf", 1_500, done("a loaf")), ("t-bun", 600, done("a bun")), ("t-rye", 600_000, done("rye"))];
+    let bench = kitchen(&tasks);
+    let server = bench.http();
+    start(&bench, &server.url, 3);
+    let folder = bench.path("state").display().to_string();
+    let mut terminal = Terminal::run(60, &["watch"], &[("MCP_TASK_STATE_DIR", &folder)]);
+    until("two results", || terminal.contents().contains("a loaf"));
+    terminal.type_keys(b"\x03");
+    assert_eq!(terminal.wait(), 8);
+    let seen = terminal.screen.lock().unwrap().seen.clone();
+    let with = |wanted: &[&str], gone: &[&str]| {
+        let is_line = |contents: &String, id: &str| contents.contains(&format!("bake {id} "));
+        seen.iter().any(|contents| {
+            wanted.iter().all(|id| is_line(contents, id)) && !gone.iter().any(|id| is_line(contents, id))
+        })
+    };
+    assert!(with(&["t-loaf", "t-bun", "t-rye"], &[]), "{seen:#?}");
+    assert!(with(&["t-loaf", "t-rye"], &["t-bun"]), "{seen:#?}");
+    assert!(with(&["t-rye"], &["t-loaf", "t-bun"]), "{seen:#?}");
+    let screen = terminal.contents();
+    assert!(screen.contains("a bun") && screen.contains("hint: mcp-task watch t-rye"), "{screen}");
+    assert!(!screen.contains("bake t-rye "), "no line of progress is left behind: {screen}");
 }
 
 #[test]

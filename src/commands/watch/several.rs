@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::{Until, WatchOptions};
 use crate::commands::attach::attach;
 use crate::commands::follow::{self, WaitOptions};
-use crate::commands::held::Need;
 use crate::commands::lookup::Found;
 use crate::commands::routes::Routes;
 use crate::commands::{Context, troubles};
@@ -48,7 +47,7 @@ pub(super) async fn run(
     let mut exit = Exit::Done;
     for (index, target) in targets.iter().enumerate() {
         if let Some((context, found)) = &target.found {
-            let route = routes.to(context, found, Need::Look);
+            let route = routes.to(context, found);
             let (found, reporter) = (found.clone(), stage.reporter(Some(target.name.clone())));
             running.push(async move { (index, attach(&route, &found, wait, deadline, reporter).await) });
         }
