@@ -95,12 +95,8 @@ pub enum Action {
     Call(Box<Call>),
     /// Attach to tasks until they end, and print their results as they come
     Watch(Watch),
-    /// List the known tasks, and those that the server lists where one is named
-    List {
-        /// Those that have not ended alone
-        #[arg(long)]
-        live: bool,
-    },
+    /// List the known tasks as they stand now, and those that the server lists where one is named
+    List(List),
     /// Show the recorded life of one or all tasks
     Log {
         #[command(flatten)]
@@ -159,6 +155,46 @@ pub enum SessionsAction {
         #[arg(value_name = "KEY|NAME")]
         names: Vec<String>,
     },
+}
+
+/// `list`.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Those that have not ended alone
+    #[arg(long)]
+    pub live: bool,
+    /// Those that stand so alone (repeatable, or with commas between)
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub status: Vec<ListedStatus>,
+    /// Those of one tool alone
+    #[arg(long, value_name = "TOOL")]
+    pub tool: Option<String>,
+    /// The newest so many alone
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Ask no server: show what was last seen
+    #[arg(long)]
+    pub offline: bool,
+}
+
+/// `list --status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum ListedStatus {
+    /// Being worked on
+    Working,
+    /// Waiting for an answer
+    InputRequired,
+    /// Ended with a result
+    Completed,
+    /// Ended badly
+    Failed,
+    /// Ended by a cancellation
+    Cancelled,
+    /// No longer to be had
+    Lost,
+    /// Sent, and the answer never seen
+    Unanswered,
 }
 
 /// `watch`.

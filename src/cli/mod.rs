@@ -9,7 +9,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::commands::list::ListOptions;
 use crate::commands::{self, Context, Followed, Interrupts, troubles};
 use crate::model::text;
 use crate::present::{Exit, Output, Printer, Trouble};
@@ -190,7 +189,7 @@ async fn perform(context: &Context, action: Action) -> anyhow::Result<Exit> {
             commands::result::run(&context, &found, !no_wait, &wait.options()).await
         }
         Action::Watch(watch) => commands::watch::run(context, &watch.options()).await,
-        Action::List { live } => commands::list::run(context, ListOptions { live }).await,
+        Action::List(list) => commands::list::run(context, &list.options()).await,
         Action::Log { task } => {
             let found = if task.is_named() { Some(task.find(context)?.1) } else { None };
             commands::log::run(context, found.as_ref())

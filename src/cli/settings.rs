@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use etcetera::BaseStrategy;
 
-use super::args::{Call, Global, OutputFormat, ProgressFormat, TaskArgument, Wait, Watch};
+use super::args::{Call, Global, List, ListedStatus, OutputFormat, ProgressFormat, TaskArgument, Wait, Watch};
 use crate::arguments::{self, Item};
 use crate::commands::call::CallOptions;
+use crate::commands::list::{ListOptions, State};
 use crate::commands::lookup::{self, Found};
 use crate::commands::server::TargetError;
 use crate::commands::troubles::UsageError;
 use crate::commands::watch::{Until, WatchOptions};
 use crate::commands::{ConnectionSettings, Context, HoldSettings, ServerTarget, WaitOptions};
-use crate::model::{Secret, duration};
+use crate::model::{Secret, TaskStatus, duration};
 use crate::present::printer::Voice;
 use crate::present::{Output, Progress};
 use crate::session::TaskWish;
@@ -112,6 +113,27 @@ impl Call {
             idle_limit: limit(self.idle_timeout),
             wait: self.wait.options(),
         })
+    }
+}
+
+impl List {
+    pub(super) fn options(self) -> ListOptions {
+        let states = self.status.into_iter().map(|status| match status {
+            ListedStatus::Working => State::Seen(TaskStatus::Working),
+            ListedStatus::InputRequired => State::Seen(TaskStatus::InputRequired),
+            ListedStatus::Completed => State::Seen(TaskStatus::Completed),
+            ListedStatus::Failed => State::Seen(TaskStatus::Failed),
+            ListedStatus::Cancelled => State::Seen(TaskStatus::Cancelled),
+            ListedStatus::Lost => State::Lost,
+            ListedStatus::Unanswered => State::Unanswered,
+        });
+        ListOptions {
+            live: self.live,
+            states: states.collect(),
+            tool: self.tool,
+            limit: self.limit,
+            offline: self.offline,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::follow::{self, WaitOptions, Watch};
 use super::lookup::Found;
-use super::recorder::{Recorded, Recorder};
+use super::recorder::Recorded;
 use super::routes::Route;
 use super::troubles;
 use crate::lifecycle::{Ending, Event, Leaving, Reporter};
@@ -29,11 +29,12 @@ pub(super) async fn attach(
         return Ok(end);
     }
     let context = &route.context;
-    let recorder = found.recorder(context);
+    let recorder = found.follower(context);
     context.now_following(&found.id);
     let mut commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
+    let look = first_sight(route, found);
     let sight = tokio::select! {
-        sight = follow::until(deadline, first_sight(route, found, &recorder)) => sight.ok_or(Leaving::Deadline),
+        sight = follow::until(deadline, look) => sight.ok_or(Leaving::Deadline),
         Some(_) = commands.recv() => Err(Leaving::Asked),
     };
     let (session, subscription, task) = match sight {
@@ -47,12 +48,9 @@ pub(super) async fn attach(
 }
 
 /// Connects and looks at the task for the first time.
-async fn first_sight(
-    route: &Route,
-    found: &Found,
-    recorder: &Recorder,
-) -> Result<(Rc<Session>, Subscription, Task), Box<Trouble>> {
-    let session = route.connect(found, recorder).await?;
+async fn first_sight(route: &Route, found: &Found) -> Result<(Rc<Session>, Subscription, Task), Box<Trouble>> {
+    let recorder = found.recorder(&route.context);
+    let session = route.connect(found, &recorder).await?;
     let subscription = session.subscribe();
     // What is told of the task from here on is not to be missed.
     subscription.follow(&found.id);

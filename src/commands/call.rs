@@ -8,17 +8,15 @@ use super::follow::{self, WaitOptions, Watch};
 use super::held::Need;
 use super::recorder::{Recorded, Recorder};
 use super::troubles::{LostCall, SilentCall, UsageError};
-use super::{Context, server, tools, troubles};
+use super::{Context, candidates, server, tools, troubles};
 use crate::arguments::{self, Item, Schema};
 use crate::lifecycle::call::may_have_started;
 use crate::lifecycle::{CallEnding, Leaving, call};
-use crate::model::{TaskStatus, duration, text};
+use crate::model::{Task, duration, text};
 use crate::present::{Exit, Output, Stage, Trouble};
-use crate::session::{CallMode, CallRequest, Session, SessionError, TaskWish};
+use crate::session::{CallMode, CallRequest, Session, TaskWish};
 
-/// How many tasks are named where a call's answer was lost.
-const CANDIDATES: usize = 5;
-/// How long looking for them may take.
+/// How long looking for the task of a call whose answer was lost may take.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// What to call and how.
@@ -116,7 +114,7 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         }
         CallEnding::Failed(error) if may_have_started(&error) => {
             recorder.answer_lost(&error.to_string());
-            let candidates = candidates(&session).await;
+            let candidates = look_for_task(context, &session, &recorder).await;
             return Err(LostCall { tool: name, source: error, candidates }.into());
         }
         CallEnding::Failed(error) => {
@@ -167,14 +165,10 @@ async fn prepare(context: &Context, session: &Session, options: &CallOptions) ->
     Ok(CallRequest { tool: options.tool.clone(), arguments: Value::Object(arguments), mode, ttl: options.ttl })
 }
 
-/// Tasks that the lost call may have started: those that have not ended come first, the newest of them in front.
-async fn candidates(session: &Session) -> Vec<(crate::model::TaskId, TaskStatus)> {
-    let listed: Result<Result<_, SessionError>, _> = tokio::time::timeout(LOOK, session.tasks()).await;
-    let mut tasks = listed.ok().and_then(Result::ok).flatten().unwrap_or_default();
-    // By the server's own clock alone, whose stamps sort as text where one server wrote them all.
-    tasks.sort_by(|one, other| {
-        let key = |task: &crate::model::Task| (!task.status.is_terminal(), task.created_at.clone());
-        key(other).cmp(&key(one))
-    });
-    tasks.into_iter().take(CANDIDATES).map(|task| (task.id, task.status)).collect()
+/// Tasks that the lost call may have started. They are noted, so that a later command finds them in their session.
+async fn look_for_task(context: &Context, session: &Session, recorder: &Recorder) -> Vec<Task> {
+    let listed = tokio::time::timeout(LOOK, session.tasks()).await;
+    let tasks = candidates::among(context, listed.ok().and_then(Result::ok).flatten().unwrap_or_default());
+    recorder.candidates(tasks.iter().map(|task| &task.id));
+    tasks
 }

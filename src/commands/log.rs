@@ -15,10 +15,8 @@ use crate::record::{Known, RowId};
 /// # Errors
 /// Where the record cannot be read.
 pub fn run(context: &Context, found: Option<&Found>) -> anyhow::Result<Exit> {
-    let row = match found {
-        Some(Found { known: None, id }) => return Err(LookupError::Unknown(id.as_str().to_owned()).into()),
-        found => found.and_then(|found| found.known.as_ref()).map(|known| known.row),
-    };
+    let row = found.map(|found| found.row().ok_or_else(|| LookupError::Unknown(found.id.as_str().to_owned())));
+    let row = row.transpose()?;
     let (rows, entries) = context.with_record(|record| Ok((record.all()?, record.entries(row)?)))?;
     let rows: HashMap<RowId, Known> = rows.into_iter().map(|known| (known.row, known)).collect();
     let printer = &context.printer;

@@ -10,7 +10,7 @@ use super::troubles::UsageError;
 use super::{Context, ServerTarget, routes};
 use crate::holder::HolderId;
 use crate::model::{RawJson, Task, TaskId, TaskOutcome, TaskStatus, Ttl, text};
-use crate::record::Known;
+use crate::record::{Known, RowId};
 use crate::session::Session;
 use crate::transport::http::SharedSession;
 
@@ -24,6 +24,8 @@ pub struct Found {
     pub id: TaskId,
     /// What the record has of it.
     pub known: Option<Known>,
+    /// The call without an answer that may have started it, where the record does not have it.
+    pub lost_call: Option<RowId>,
 }
 
 /// No task is meant by what was typed.
@@ -67,12 +69,40 @@ pub fn find(context: &Context, typed: Option<&str>, last: bool) -> anyhow::Resul
         }
         None => return Err(UsageError::hinting("no task is named", "give an id, a prefix of one, or --last").into()),
     };
-    match (known, typed) {
-        (Some(known), _) => recorded(context, known),
-        (None, Some(typed)) if context.server.is_some() => {
-            Ok((context.clone(), Found { id: TaskId::new(typed), known: None }))
+    let typed = match (known, typed) {
+        (Some(known), _) => return recorded(context, known),
+        (None, typed) => typed.unwrap_or_default(),
+    };
+    if let Some(found) = candidate(context, typed)? {
+        return Ok(found);
+    }
+    match context.server {
+        Some(_) => Ok((context.clone(), Found { id: TaskId::new(typed), known: None, lost_call: None })),
+        None => Err(LookupError::Unknown(typed.to_owned()).into()),
+    }
+}
+
+/// A task that a call without an answer may have started, and the way to the server of that call.
+fn candidate(context: &Context, typed: &str) -> anyhow::Result<Option<(Context, Found)>> {
+    let Ok(mut found) = context.with_record(|record| record.find_candidates(typed)) else { return Ok(None) };
+    found.retain(|(id, call)| {
+        let is_meant = id.as_str() == typed || typed.chars().count() >= PREFIX;
+        is_meant && context.is_on_typed_server(call)
+    });
+    if found.iter().any(|(id, _)| id.as_str() == typed) {
+        found.retain(|(id, _)| id.as_str() == typed);
+    }
+    match found.as_slice() {
+        [] => Ok(None),
+        [(id, call)] => {
+            let found = Found { id: id.clone(), known: None, lost_call: Some(call.row) };
+            Ok(Some((context.going_back_to(call)?, found)))
         }
-        (None, typed) => Err(LookupError::Unknown(typed.unwrap_or_default().to_owned()).into()),
+        many => {
+            let ids: Vec<String> = many.iter().map(|(id, _)| id.to_string()).collect();
+            let message = format!("`{}` is the beginning of several tasks: {}", text::line(typed), ids.join(", "));
+            Err(UsageError::hinting(message, "write more of the id").into())
+        }
     }
 }
 
@@ -90,7 +120,7 @@ pub fn unfinished(context: &Context) -> anyhow::Result<Vec<anyhow::Result<(Conte
 fn recorded(context: &Context, known: Known) -> anyhow::Result<(Context, Found)> {
     let id = known.task.clone().unwrap_or_else(|| TaskId::new(""));
     let known = context.with_record(|record| record.whole(known.row))?.unwrap_or(known);
-    Ok((context.going_back_to(&known)?, Found { id, known: Some(known) }))
+    Ok((context.going_back_to(&known)?, Found { id, known: Some(known), lost_call: None }))
 }
 
 /// The one row that is meant: the exact id, else the only one that begins so.
@@ -185,8 +215,22 @@ impl Found {
         Some(lost)
     }
 
+    /// Where the record tells of it, or of the call that may have started it.
+    pub(super) fn row(&self) -> Option<RowId> {
+        self.known.as_ref().map(|known| known.row).or(self.lost_call)
+    }
+
     /// A writer of the record of this task.
     pub(super) fn recorder(&self, context: &Context) -> Recorder {
         Recorder::of_known(context, self.known.as_ref().map(|known| known.row))
+    }
+
+    /// The same for whoever follows the task to its end: one that a call without an answer may have started is taken for its
+    /// own from there on.
+    pub(super) fn follower(&self, context: &Context) -> Recorder {
+        match self.lost_call {
+            Some(row) => Recorder::of_lost_call(context, row),
+            None => self.recorder(context),
+        }
     }
 }

@@ -29,6 +29,7 @@ pub mod troubles;
 pub mod watch;
 
 mod attach;
+mod candidates;
 mod follow;
 mod routes;
 

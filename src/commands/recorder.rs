@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Context, Holding};
 use crate::lifecycle::{Ending, Event, Reporter};
-use crate::model::{Task, TaskOutcome, TaskStatus};
+use crate::model::{Task, TaskId, TaskOutcome, TaskStatus};
 use crate::record::{Keep, NewCall, Record, RecordError, RowId, ServerNote};
 use crate::session::{CallRequest, SessionError, is_unknown_task};
 
@@ -56,8 +56,8 @@ struct Call {
 }
 
 impl Recorder {
-    fn new(context: &Context, row: Option<RowId>, call: Option<Call>) -> Self {
-        let (is_known, context) = (row.is_some(), context.clone());
+    fn new(context: &Context, is_known: bool, row: Option<RowId>, call: Option<Call>) -> Self {
+        let context = context.clone();
         Self(Rc::new(RefCell::new(Inner { gave_up: false, is_known, row, call, context })))
     }
 
@@ -72,12 +72,17 @@ impl Recorder {
             arguments: context.record_arguments.then_some(arguments),
             hash,
         };
-        Self::new(context, None, Some(call))
+        Self::new(context, false, None, Some(call))
     }
 
     /// For a task that may be in the record.
     pub(super) fn of_known(context: &Context, row: Option<RowId>) -> Self {
-        Self::new(context, row, None)
+        Self::new(context, row.is_some(), row, None)
+    }
+
+    /// For a task that may be that of a call whose answer was never seen. It becomes so with its first sight.
+    pub(super) fn of_lost_call(context: &Context, row: RowId) -> Self {
+        Self::new(context, false, Some(row), None)
     }
 
     fn write(&self, work: impl FnOnce(&mut Record, RowId) -> Result<(), RecordError>) {
@@ -114,6 +119,11 @@ impl Recorder {
     /// The call's answer will not come.
     pub(super) fn answer_lost(&self, why: &str) {
         self.write(|record, row| record.trail(row, "answer lost", Some(why)));
+    }
+
+    /// Tasks that the call without an answer may have started.
+    pub(super) fn candidates<'a>(&self, tasks: impl IntoIterator<Item = &'a TaskId>) {
+        self.write(|record, row| record.add_candidates(row, tasks));
     }
 
     /// The task can no longer be had.

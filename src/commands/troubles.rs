@@ -42,8 +42,8 @@ pub struct LostCall {
     pub tool: String,
     /// How.
     pub source: SessionError,
-    /// Tasks that the server lists, the newest first, and how they stand.
-    pub candidates: Vec<(TaskId, TaskStatus)>,
+    /// Tasks that the server lists and no other call accounts for, the newest first.
+    pub candidates: Vec<Task>,
 }
 
 /// A server that does not show a task.
@@ -134,8 +134,8 @@ fn of_lost_call(context: &Context, lost: &LostCall) -> Trouble {
     let look = match lost.candidates.as_slice() {
         [] => "look on the server whether it did before you call again; the call is not repeated by itself".to_owned(),
         candidates => {
-            let listed: Vec<String> = candidates.iter().map(|(id, status)| format!("{id} ({status})")).collect();
-            let watch = context.command_for("watch", &candidates[0].0);
+            let listed: Vec<String> = candidates.iter().map(|task| format!("{} ({})", task.id, task.status)).collect();
+            let watch = context.command_for("watch", &candidates[0].id);
             format!("the server lists {}; `{watch}` follows the newest", listed.join(", "))
         }
     };

@@ -13,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::model::{RawJson, RpcError, Task, TaskId, TaskOutcome, TaskStatus, Ttl};
 
+mod candidates;
 mod prune;
 mod schema;
 
@@ -125,6 +126,12 @@ impl Known {
         self.task.is_some() && self.lost.is_none() && !self.status.as_ref().is_some_and(TaskStatus::is_terminal)
     }
 
+    /// Whether the task has ended with something that nobody has fetched, or that was not to be had.
+    pub fn is_unfetched(&self) -> bool {
+        let has_ended = matches!(self.status, Some(TaskStatus::Completed | TaskStatus::Failed));
+        has_ended && self.lost.is_none() && !self.has_outcome
+    }
+
     /// Whether the call was sent and nobody has seen its answer.
     pub fn is_unanswered(&self) -> bool {
         self.task.is_none() && self.lost.is_none()
@@ -197,16 +204,19 @@ impl Record {
         })
     }
 
-    /// Notes the task that the server answered with.
+    /// Notes the task that the server answered with. A call has one task: where it has another already, that stays.
     ///
     /// # Errors
     /// Where it cannot be written.
     pub fn created(&mut self, row: RowId, task: &Task, session: Option<&str>) -> Result<(), RecordError> {
         self.change(|transaction, at| {
-            transaction.execute(
-                "UPDATE tasks SET task_id = ?2, session = ?3 WHERE id = ?1",
+            let changed = transaction.execute(
+                "UPDATE tasks SET task_id = ?2, session = ?3 WHERE id = ?1 AND coalesce(task_id, ?2) = ?2",
                 params![row.0, task.id.as_str(), session],
             )?;
+            if changed == 0 {
+                return Ok(());
+            }
             see(transaction, row, task, at)?;
             note(transaction, row, at, "created", Some(task.id.as_str()))
         })
@@ -242,7 +252,7 @@ impl Record {
         };
         self.change(|transaction, at| {
             transaction.execute(
-                "UPDATE tasks SET status = ?2, seen_at = ?3, result = coalesce(result, ?4), error = coalesce(error, ?5)
+                "UPDATE tasks SET status = ?2, seen_at = ?3, lost = NULL, result = coalesce(result, ?4), error = coalesce(error, ?5)
                  WHERE id = ?1",
                 params![row.0, status.as_str(), at, result, error],
             )?;
@@ -369,7 +379,7 @@ fn note(connection: &Connection, row: RowId, at: i64, kind: &str, detail: Option
 }
 
 fn see(connection: &Connection, row: RowId, task: &Task, at: i64) -> rusqlite::Result<()> {
-    let sql = "UPDATE tasks SET status = ?2, message = ?3, ttl = ?4, seen_at = ?5 WHERE id = ?1";
+    let sql = "UPDATE tasks SET status = ?2, message = ?3, ttl = ?4, seen_at = ?5, lost = NULL WHERE id = ?1";
     connection
         .execute(sql, params![row.0, task.status.as_str(), task.status_message, write_ttl(task.ttl), at])
         .map(|_| ())

@@ -183,3 +183,35 @@ fn a_record_of_version_1_still_loads() {
     assert_eq!(record.entries(Some(all[1].row)).unwrap()[0].kind, "sent");
     record.sending(&call(&server())).unwrap();
 }
+
+#[test]
+fn a_call_without_an_answer_gets_the_first_task_that_is_taken_for_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    let server = server();
+    let row = record.sending(&call(&server)).unwrap();
+    let ids = ["t-loaf", "t-bun"].map(TaskId::new);
+    record.add_candidates(row, &ids).unwrap();
+    record.add_candidates(row, &ids).unwrap();
+    assert_eq!(record.entries(Some(row)).unwrap().len(), 3);
+    let found = record.find_candidates("t-l").unwrap();
+    assert_eq!((found.len(), &found[0].0, found[0].1.row), (1, &ids[0], row));
+    assert!(found[0].1.is_unanswered());
+    record.created(row, &task("t-loaf", "working"), None).unwrap();
+    record.created(row, &task("t-bun", "working"), None).unwrap();
+    assert_eq!(record.all().unwrap()[0].task, Some(ids[0].clone()));
+    assert!(record.find_candidates("t-").unwrap().is_empty());
+}
+
+#[test]
+fn a_task_that_is_seen_again_was_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    let server = server();
+    let row = record.sending(&call(&server)).unwrap();
+    record.created(row, &task("t-loaf", "working"), None).unwrap();
+    record.lost(row, "its server is gone").unwrap();
+    assert!(!record.all().unwrap()[0].is_live());
+    record.seen(row, &task("t-loaf", "working")).unwrap();
+    assert!(record.all().unwrap()[0].is_live());
+}

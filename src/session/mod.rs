@@ -223,7 +223,7 @@ impl Session {
     }
 
     /// Ends the session on the server's side too, unless `keep`: tasks may live and die with it.
-    pub async fn close(self, keep: bool) {
+    pub async fn close(&self, keep: bool) {
         if !keep {
             self.peer.end_session().await;
         }

@@ -160,7 +160,7 @@ fn many_at_once_start_one_holder_and_none_is_lost() {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), MANY);
-    let listed = home.run(&["list", "--json"]).exits(0).json();
+    let listed = home.run(&["list", "--offline", "--json"]).exits(0).json();
     assert_eq!(listed.as_array().map(Vec::len), Some(MANY));
     assert_eq!(home.living().iter().filter(|(_, line)| line.contains("hold-server")).count(), 1);
     let watched = home.run(&["watch", "--json"]).exits(0).json();
@@ -179,6 +179,8 @@ fn a_killed_holder_is_told_and_the_next_call_has_a_new_one() {
     // The server's stdin has ended with its holder.
     bench.assert_nothing_lives();
     let lost = "task t-loaf is lost with its server: the process that held it was killed";
+    assert_eq!(home.run(&["list", "--json", "--offline"]).json()[0]["lost"], false);
+    assert_eq!(home.run(&["list", "--json"]).json()[0]["lost"], true, "the list looks whether its holder lives");
     home.run(&["watch", "t-loaf"]).exits(10).says(lost);
     for command in ["get", "result", "cancel", "watch"] {
         home.run(&[command, "t-loaf"]).exits(10).says(lost);

@@ -1,6 +1,6 @@
 //! The program as a user runs it: what it prints, how it leaves, and what the server received.
 //!
-//! `cli` needs no server; `stdio`, `http`, `life`, `record`, `several` and `output` use the scripted one, `held` that one
+//! `cli` needs no server; `stdio`, `http`, `life`, `list`, `record`, `several` and `output` use the scripted one, `held` that one
 //! and the built-in one in processes that outlive their commands, `real` the servers that others wrote, `terminal` a
 //! pseudo-terminal, and `picture` the one that the README shows.
 
@@ -10,6 +10,7 @@ mod cli;
 mod held;
 mod http;
 mod life;
+mod list;
 mod output;
 mod picture;
 mod real;

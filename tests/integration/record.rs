@@ -29,7 +29,7 @@ fn run(bench: &Bench, arguments: &[&str]) -> Outcome {
 }
 
 fn list(bench: &Bench) -> Value {
-    run(bench, &["list", "--json"]).exits(0).json()
+    run(bench, &["list", "--offline", "--json"]).exits(0).json()
 }
 
 #[test]

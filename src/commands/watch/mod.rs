@@ -7,6 +7,7 @@ use super::lookup::{self, Found};
 use super::routes::Route;
 use crate::model::text;
 use crate::present::{Exit, Progress, Stage};
+use crate::record::Known;
 
 mod several;
 
@@ -46,7 +47,7 @@ pub async fn run(context: &Context, options: &WatchOptions) -> anyhow::Result<Ex
             if unfinished.is_empty() {
                 context.printer.note("no task is unfinished");
             }
-            tell_of_unanswered(context)?;
+            tell_of_the_rest(context)?;
             Ok(several::run(context, unfinished, options).await)
         }
         [] | [_] => {
@@ -75,13 +76,24 @@ pub(super) async fn one(
     }
 }
 
-/// Calls without an answer are no tasks to be watched, but they must not be forgotten either.
-fn tell_of_unanswered(context: &Context) -> anyhow::Result<()> {
+/// What there is nothing to watch about must not be forgotten either.
+fn tell_of_the_rest(context: &Context) -> anyhow::Result<()> {
     let rows = context.with_record(|record| record.all())?;
-    let count = rows.iter().filter(|known| known.is_unanswered() && context.is_on_typed_server(known)).count();
-    if count > 0 {
-        let calls = text::plural(count, "call");
+    let count = |is_meant: fn(&Known) -> bool| {
+        rows.iter().filter(|known| is_meant(known) && context.is_on_typed_server(known)).count()
+    };
+    let unanswered = count(Known::is_unanswered);
+    if unanswered > 0 {
+        let calls = text::plural(unanswered, "call");
         context.printer.note(&format!("besides, the answer of {calls} was never seen; `mcp-task list` tells more"));
+    }
+    let unfetched = count(Known::is_unfetched);
+    if unfetched > 0 {
+        let tasks = text::plural(unfetched, "task");
+        context.printer.note(&format!(
+            "besides, {tasks} ended whose results were not fetched; `mcp-task list` names them, `mcp-task result ID` \
+             fetches one"
+        ));
     }
     Ok(())
 }
