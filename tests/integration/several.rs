@@ -167,3 +167,32 @@ fn many_are_cancelled_at_once_and_each_says_what_became_of_it() {
     assert!(cancels.iter().all(|at| *at < first_wait), "nobody waits for another's end to be asked: {cancels:?}");
     run(&bench, &["-s", &server.url, "cancel", "t-loaf", "t-bun"]).exits(4).prints("task t-loaf is cancelled\n");
 }
+
+#[test]
+fn each_task_is_asked_about_at_its_own_pace() {
+    let at_pace = |id: &str, status: &str, interval: u64| json!({"taskId": id, "status": status, "ttl": null, "pollInterval": interval});
+    let created =
+        |nth: u32, task: &Value| json!({"method": "tools/call", "nth": nth, "steps": [{"reply": {"task": task}}]});
+    let (fast, slow) = (at_pace("t-fast", "working", 300), at_pace("t-slow", "working", 60_000));
+    let bench = Bench::new(&json!({"session": true, "rules": [
+        created(1, &fast), created(2, &slow),
+        {"method": "tasks/get", "task": "t-fast", "steps": [{"reply": fast}]},
+        {"method": "tasks/get", "task": "t-slow", "steps": [{"reply": slow}]},
+        {"method": "tasks/result", "task": "t-fast", "steps": [{"sleep": 1_600}, done("fast")]},
+        {"method": "tasks/result", "steps": [{"sleep": 600_000}]},
+    ]}));
+    let server = bench.http();
+    start(&bench, &server.url, 2);
+    run(&bench, &["watch", "--any"]).exits(0).prints("fast\n");
+    let asked = |id: &str| -> Vec<u64> {
+        let looks = bench.of("tasks/get");
+        looks
+            .iter()
+            .filter(|seen| seen["message"]["params"]["taskId"] == id)
+            .map(|seen| seen["at"].as_u64().unwrap())
+            .collect()
+    };
+    let looks = asked("t-fast");
+    assert!(looks.len() >= 3 && looks.windows(2).all(|pair| pair[1] - pair[0] >= 295), "{looks:?}");
+    assert_eq!(asked("t-slow").len(), 1, "the first look");
+}
