@@ -27,13 +27,13 @@ fn column(rows: &Value, key: &str) -> Vec<String> {
 }
 
 /// A server with sessions that gives out three tasks. Of these it lists two, on two pages and round in a circle, beside one
-/// that somebody else started.
+/// that somebody else started. Whichever session asks first gets the pages, so that they say what a look at each task says.
 fn kitchen() -> Bench {
     let created = |nth: u32, id: &str| json!({"method": "tools/call", "nth": nth, "steps": [{"reply": {"task": task(id, "working")}}]});
     let page = |nth: u32, id: &str, status: &str, cursor: &str| json!({"method": "tasks/list", "nth": nth, "steps": [{"reply": {"tasks": [task(id, status)], "nextCursor": cursor}}]});
     Bench::new(&json!({"session": true, "rules": [
         created(1, "t-loaf"), created(2, "t-bun"), created(3, "t-rye"),
-        page(1, "t-loaf", "completed", "a"), page(2, "t-foreign", "working", "b"), page(3, "t-bun", "working", "a"),
+        page(1, "t-loaf", "completed", "a"), page(2, "t-foreign", "working", "b"), page(3, "t-bun", "input_required", "a"),
         {"method": "tasks/list", "steps": [{"reply": {"tasks": []}}]},
         {"method": "tasks/get", "task": "t-loaf", "steps": [{"reply": task("t-loaf", "completed")}]},
         {"method": "tasks/get", "task": "t-bun", "steps": [{"reply": task("t-bun", "input_required")}]},
