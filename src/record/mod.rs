@@ -379,7 +379,10 @@ fn note(connection: &Connection, row: RowId, at: i64, kind: &str, detail: Option
 }
 
 fn see(connection: &Connection, row: RowId, task: &Task, at: i64) -> rusqlite::Result<()> {
-    let sql = "UPDATE tasks SET status = ?2, message = ?3, ttl = ?4, seen_at = ?5, lost = NULL WHERE id = ?1";
+    // The end is final (spec, "Task Status Lifecycle"): a sight that another process writes late does not undo it.
+    let sql = "UPDATE tasks SET status = ?2, message = ?3, ttl = ?4, seen_at = ?5, lost = NULL WHERE id = ?1
+               AND (status IS NULL OR status NOT IN ('completed', 'failed', 'cancelled')
+                    OR ?2 IN ('completed', 'failed', 'cancelled'))";
     connection
         .execute(sql, params![row.0, task.status.as_str(), task.status_message, write_ttl(task.ttl), at])
         .map(|_| ())

@@ -54,6 +54,17 @@ fn a_task_is_known_from_before_the_call_to_after_the_result() {
 }
 
 #[test]
+fn a_late_sight_does_not_undo_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    let row = record.sending(&call(&server())).unwrap();
+    record.created(row, &task("t-loaf", "working"), None).unwrap();
+    record.seen(row, &task("t-loaf", "completed")).unwrap();
+    record.seen(row, &task("t-loaf", "working")).unwrap();
+    assert_eq!(record.all().unwrap()[0].status, Some(TaskStatus::Completed));
+}
+
+#[test]
 fn errors_and_losses_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut record = Record::open(folder.path()).unwrap();
