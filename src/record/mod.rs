@@ -275,11 +275,9 @@ impl Record {
     pub fn lost(&mut self, row: RowId, why: &str) -> Result<(), RecordError> {
         self.change(|transaction, at| {
             // A task that has ended stays so, whatever becomes of its server.
-            let changed = transaction.execute(
-                "UPDATE tasks SET lost = ?2, seen_at = ?3 WHERE id = ?1 AND lost IS NULL
-                 AND (status IS NULL OR status NOT IN ('completed', 'failed', 'cancelled'))",
-                params![row.0, why, at],
-            )?;
+            let sql =
+                format!("UPDATE tasks SET lost = ?2, seen_at = ?3 WHERE id = ?1 AND lost IS NULL AND {NOT_ENDED}");
+            let changed = transaction.execute(&sql, params![row.0, why, at])?;
             if changed > 0 { note(transaction, row, at, "lost", Some(why)) } else { Ok(()) }
         })
     }
@@ -378,14 +376,18 @@ fn note(connection: &Connection, row: RowId, at: i64, kind: &str, detail: Option
     connection.execute(sql, params![row.0, at, kind, detail]).map(|_| ())
 }
 
+/// Rows whose task was not seen to end.
+const NOT_ENDED: &str = "(status IS NULL OR status NOT IN ('completed', 'failed', 'cancelled'))";
+
 fn see(connection: &Connection, row: RowId, task: &Task, at: i64) -> rusqlite::Result<()> {
     // The end is final (spec, "Task Status Lifecycle"): a sight that another process writes late does not undo it.
-    let sql = "UPDATE tasks SET status = ?2, message = ?3, ttl = ?4, seen_at = ?5, lost = NULL WHERE id = ?1
-               AND (status IS NULL OR status NOT IN ('completed', 'failed', 'cancelled')
-                    OR ?2 IN ('completed', 'failed', 'cancelled'))";
-    connection
-        .execute(sql, params![row.0, task.status.as_str(), task.status_message, write_ttl(task.ttl), at])
-        .map(|_| ())
+    let sql = format!(
+        "UPDATE tasks SET status = ?2, message = ?3, ttl = ?4, seen_at = ?5, lost = NULL
+         WHERE id = ?1 AND (?6 OR {NOT_ENDED})"
+    );
+    let status = &task.status;
+    let values = params![row.0, status.as_str(), task.status_message, write_ttl(task.ttl), at, status.is_terminal()];
+    connection.execute(&sql, values).map(|_| ())
 }
 
 /// Milliseconds; -1 for no limit, nothing where the server did not say.
