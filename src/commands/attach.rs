@@ -41,6 +41,10 @@ pub(super) async fn attach(
         Ok(sight) => sight?,
         Err(leaving) => return Ok((Ending::Left(leaving), found.last_sight())),
     };
+    // Only with the connection is it known whether the server ends with us.
+    if !options.cancel_on_interrupt {
+        commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
+    }
     let mut reporter = Box::new(Recorded(recorder.clone(), reporter));
     reporter.report(&Event::Created { task: task.clone(), immediate: None });
     let watch = Watch { subscription, reporter, commands, recorder };

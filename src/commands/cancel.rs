@@ -31,15 +31,15 @@ struct Verdict {
 /// Runs the command. One task that cannot be asked does not keep the others from being asked; the exit number is that of the
 /// worst, see [`Exit::worse`].
 pub async fn run(context: &Context, typed: &[String], last: bool) -> Exit {
-    let wanted: Vec<Option<&str>> = if last { vec![None] } else { typed.iter().map(|id| Some(id.as_str())).collect() };
+    let wanted = if last { vec![lookup::find(context, None, true)] } else { lookup::find_all(context, typed) };
+    let is_document = context.printer.output() == Output::Json && wanted.len() > 1;
     let routes = Routes::default();
     let mut asking = FuturesUnordered::new();
-    for (index, typed) in wanted.iter().enumerate() {
-        let verdict = one(context, &routes, *typed, last);
+    for (index, found) in wanted.into_iter().enumerate() {
+        let verdict = one(context, &routes, found);
         asking.push(async move { (index, verdict.await) });
     }
     let mut verdicts: Vec<(usize, Verdict)> = Vec::new();
-    let is_document = context.printer.output() == Output::Json && wanted.len() > 1;
     while let Some((index, verdict)) = asking.next().await {
         verdict.show(&context.printer, is_document);
         verdicts.push((index, verdict));
@@ -51,9 +51,9 @@ pub async fn run(context: &Context, typed: &[String], last: bool) -> Exit {
     verdicts.iter().fold(Exit::Done, |exit, (_, verdict)| exit.worse(verdict.exit()))
 }
 
-async fn one(context: &Context, routes: &Routes, typed: Option<&str>, last: bool) -> Verdict {
+async fn one(context: &Context, routes: &Routes, found: anyhow::Result<(Context, Found)>) -> Verdict {
     let failed = |id, trouble| Verdict { id, outcome: "failed", task: None, trouble: Some(trouble) };
-    match lookup::find(context, typed, last) {
+    match found {
         Ok((context, found)) => match cancel(&routes.to(&context, &found), &found).await {
             Ok(verdict) => verdict,
             Err(trouble) => failed(Some(found.id), trouble),

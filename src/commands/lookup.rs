@@ -1,16 +1,17 @@
 //! From what the user typed for a task to the task and its server.
 
-use serde_json::json;
-
+use std::collections::HashSet;
 use std::sync::Arc;
+
+use serde_json::json;
 
 use super::held::{Need, ServerGone};
 use super::recorder::Recorder;
 use super::troubles::UsageError;
-use super::{Context, ServerTarget, routes};
+use super::{Context, ServerTarget, credentials, routes};
 use crate::holder::HolderId;
 use crate::model::{RawJson, Task, TaskId, TaskOutcome, TaskStatus, Ttl, text};
-use crate::record::{Known, RowId};
+use crate::record::{Known, RecordError, RowId};
 use crate::session::Session;
 use crate::transport::http::SharedSession;
 
@@ -53,67 +54,110 @@ pub enum LookupError {
 /// # Errors
 /// Where no task, or more than one, is meant.
 pub fn find(context: &Context, typed: Option<&str>, last: bool) -> anyhow::Result<(Context, Found)> {
-    let known = match typed {
-        Some(typed) => match context.with_record(|record| record.find(typed)) {
-            Ok(rows) => meant(typed, rows.into_iter().filter(|known| context.is_on_typed_server(known)).collect())?,
-            Err(error) if context.server.is_some() => {
-                context.printer.warn(&format!("known tasks are not looked at: {error}"));
-                None
-            }
-            Err(error) => return Err(error.into()),
-        },
+    let typed = match typed {
+        Some(typed) => typed,
         None if last => {
             let server = context.server_name().filter(|_| context.server_was_typed);
             let newest = context.with_record(|record| record.newest(server.as_deref()))?;
-            Some(newest.ok_or(LookupError::Nothing(if server.is_some() { " on this server" } else { "" }))?)
+            let nothing = LookupError::Nothing(if server.is_some() { " on this server" } else { "" });
+            return recorded(context, newest.ok_or(nothing)?);
         }
         None => return Err(UsageError::hinting("no task is named", "give an id, a prefix of one, or --last").into()),
     };
-    let typed = match (known, typed) {
-        (Some(known), _) => return recorded(context, known),
-        (None, typed) => typed.unwrap_or_default(),
+    let matches = match matches(context, typed) {
+        Ok(matches) => matches,
+        Err(error) if context.server.is_some() => {
+            context.printer.warn(&format!("known tasks are not looked at: {error}"));
+            Vec::new()
+        }
+        Err(error) => return Err(error.into()),
     };
-    if let Some(found) = candidate(context, typed)? {
-        return Ok(found);
-    }
-    match context.server {
-        Some(_) => Ok((context.clone(), Found { id: TaskId::new(typed), known: None, lost_call: None })),
-        None => Err(LookupError::Unknown(typed.to_owned()).into()),
+    match (meant(typed, matches)?, &context.server) {
+        (Some(Match { id, call, is_candidate: true }), _) => {
+            Ok((context.going_back_to(&call)?, Found { id, known: None, lost_call: Some(call.row) }))
+        }
+        (Some(Match { id, call, is_candidate: false }), _) => {
+            if context.server_was_typed && id.as_str() != typed {
+                context.printer.note(&format!("`{}` is taken for the beginning of {id}", text::line(typed)));
+            }
+            recorded(context, call)
+        }
+        (None, Some(_)) => Ok((context.clone(), Found { id: TaskId::new(typed), known: None, lost_call: None })),
+        (None, None) => Err(LookupError::Unknown(typed.to_owned()).into()),
     }
 }
 
-/// A task that a call without an answer may have started, and the way to the server of that call.
-fn candidate(context: &Context, typed: &str) -> anyhow::Result<Option<(Context, Found)>> {
-    let Ok(mut found) = context.with_record(|record| record.find_candidates(typed)) else { return Ok(None) };
-    found.retain(|(id, call)| {
-        let is_meant = id.as_str() == typed || typed.chars().count() >= PREFIX;
-        is_meant && context.is_on_typed_server(call)
-    });
-    if found.iter().any(|(id, _)| id.as_str() == typed) {
-        found.retain(|(id, _)| id.as_str() == typed);
+/// Finds several tasks, each for itself.
+pub fn find_all(context: &Context, typed: &[String]) -> Vec<anyhow::Result<(Context, Found)>> {
+    let mut all: Vec<_> = typed.iter().map(|typed| find(context, Some(typed), false)).collect();
+    credentials::keep_for_one(context, all.iter_mut().flatten().map(|(way, _)| way));
+    all
+}
+
+/// A task that may be meant.
+struct Match {
+    id: TaskId,
+    /// The call that started it.
+    call: Known,
+    /// That call has no answer, and may have started it or not.
+    is_candidate: bool,
+}
+
+/// The tasks whose ids are or begin with what was typed, those that are surely known first.
+fn matches(context: &Context, typed: &str) -> Result<Vec<Match>, RecordError> {
+    let (known, candidates) =
+        context.with_record(|record| Ok((record.find(typed)?, record.find_candidates(typed)?)))?;
+    let known = known.into_iter().filter_map(|call| Some(Match { id: call.task.clone()?, call, is_candidate: false }));
+    let candidates = candidates.into_iter().map(|(id, call)| Match { id, call, is_candidate: true });
+    Ok(known.chain(candidates).filter(|found| context.is_on_typed_server(&found.call)).collect())
+}
+
+/// The one that is meant: the exact id, else the only one that begins so.
+fn meant(typed: &str, mut matches: Vec<Match>) -> anyhow::Result<Option<Match>> {
+    let is_exact = |found: &Match| found.id.as_str() == typed;
+    if matches.iter().any(is_exact) {
+        matches.retain(is_exact);
+    } else if typed.chars().count() < PREFIX {
+        return Ok(None);
     }
-    match found.as_slice() {
-        [] => Ok(None),
-        [(id, call)] => {
-            let found = Found { id: id.clone(), known: None, lost_call: Some(call.row) };
-            Ok(Some((context.going_back_to(call)?, found)))
-        }
-        many => {
-            let ids: Vec<String> = many.iter().map(|(id, _)| id.to_string()).collect();
-            let message = format!("`{}` is the beginning of several tasks: {}", text::line(typed), ids.join(", "));
-            Err(UsageError::hinting(message, "write more of the id").into())
-        }
+    // Ids that a server gives out again, after it was restarted, mean the newest.
+    let mut seen = HashSet::new();
+    matches.retain(|found| seen.insert((found.call.server.name.clone(), found.id.clone())));
+    if matches.len() > 1 {
+        let shown: Vec<String> = matches.iter().take(12).map(Match::line).collect();
+        let message =
+            format!("`{}` is the beginning of {} tasks:\n  {}", text::line(typed), matches.len(), shown.join("\n  "));
+        return Err(UsageError::hinting(message, "write more of the id, or name the server with -s").into());
+    }
+    Ok(matches.pop())
+}
+
+impl Match {
+    fn line(&self) -> String {
+        format!("{}  {}  on {}", self.id, text::line(&self.call.tool), text::line(&self.call.server.name))
     }
 }
 
-/// The recorded tasks that have not ended, the oldest first, and the ways to their servers.
+/// The recorded tasks that have not ended, the oldest first, and the ways to their servers. Those whose server ends with the
+/// command that started it are that command's alone to watch.
 ///
 /// # Errors
 /// Where the record cannot be read.
 pub fn unfinished(context: &Context) -> anyhow::Result<Vec<anyhow::Result<(Context, Found)>>> {
     let mut rows = context.with_record(|record| record.all())?;
     rows.retain(|known| known.is_live() && context.is_on_typed_server(known));
-    Ok(rows.into_iter().rev().map(|known| recorded(context, known)).collect())
+    let mut all: Vec<_> = rows.into_iter().rev().map(|known| recorded(context, known)).collect();
+    let before = all.len();
+    all.retain(|found| !found.as_ref().is_ok_and(|(way, _)| way.server_is_child()));
+    let left_out = before - all.len();
+    if left_out > 0 {
+        let tasks = text::plural(left_out, "task");
+        context.printer.note(&format!(
+            "besides, {tasks} cannot be watched from here: the server ends with the command that started it (--no-hold)"
+        ));
+    }
+    credentials::keep_for_one(context, all.iter_mut().flatten().map(|(way, _)| way));
+    Ok(all)
 }
 
 /// A recorded task and the way to its server.
@@ -121,31 +165,6 @@ fn recorded(context: &Context, known: Known) -> anyhow::Result<(Context, Found)>
     let id = known.task.clone().unwrap_or_else(|| TaskId::new(""));
     let known = context.with_record(|record| record.whole(known.row))?.unwrap_or(known);
     Ok((context.going_back_to(&known)?, Found { id, known: Some(known), lost_call: None }))
-}
-
-/// The one row that is meant: the exact id, else the only one that begins so.
-fn meant(typed: &str, mut rows: Vec<Known>) -> anyhow::Result<Option<Known>> {
-    let is_exact = |known: &Known| known.task.as_ref().is_some_and(|id| id.as_str() == typed);
-    if rows.iter().any(is_exact) {
-        rows.retain(is_exact);
-    } else if typed.chars().count() < PREFIX {
-        return Ok(None);
-    }
-    // Ids that a server gives out again, after it was restarted, mean the newest.
-    let mut seen = std::collections::HashSet::new();
-    rows.retain(|known| seen.insert((known.server.name.clone(), known.task.clone())));
-    if rows.len() > 1 {
-        let shown: Vec<String> = rows.iter().take(12).map(line).collect();
-        let message =
-            format!("`{}` is the beginning of {} tasks:\n  {}", text::line(typed), rows.len(), shown.join("\n  "));
-        return Err(UsageError::hinting(message, "write more of the id, or name the server with -s").into());
-    }
-    Ok(rows.pop())
-}
-
-fn line(known: &Known) -> String {
-    let id = known.task.as_ref().map_or_else(String::new, ToString::to_string);
-    format!("{id}  {}  on {}", text::line(&known.tool), text::line(&known.server.name))
 }
 
 impl Context {
@@ -161,7 +180,7 @@ impl Context {
             context.http_session = SharedSession::known(known.session.clone());
             context.old_protocol = Some(known.protocol.clone());
         }
-        Ok(context)
+        Ok(context.with_credentials_of(self.server.as_ref()))
     }
 }
 

@@ -30,6 +30,7 @@ pub mod watch;
 
 mod attach;
 mod candidates;
+mod credentials;
 mod follow;
 mod routes;
 

@@ -25,7 +25,8 @@ struct Inner {
     /// The task had its name before.
     is_known: bool,
     row: Option<RowId>,
-    call: Option<Call>,
+    /// What there is to tell of a call that this command makes.
+    call: Option<Rc<Call>>,
     context: Context,
 }
 
@@ -58,7 +59,7 @@ struct Call {
 impl Recorder {
     fn new(context: &Context, is_known: bool, row: Option<RowId>, call: Option<Call>) -> Self {
         let context = context.clone();
-        Self(Rc::new(RefCell::new(Inner { gave_up: false, is_known, row, call, context })))
+        Self(Rc::new(RefCell::new(Inner { gave_up: false, is_known, row, call: call.map(Rc::new), context })))
     }
 
     /// For a call that is about to be sent.
@@ -95,7 +96,7 @@ impl Recorder {
     /// The call is about to be sent as a task.
     pub(super) fn sending(&self) {
         let mut inner = self.0.borrow_mut();
-        let (Some(call), None) = (inner.call.take(), inner.row) else { return };
+        let (Some(call), None) = (inner.call.clone(), inner.row) else { return };
         let new = NewCall {
             server: &call.server,
             protocol: &call.protocol,
@@ -108,6 +109,37 @@ impl Recorder {
             record.prune(Keep::default())?;
             record.sending(&new)
         });
+    }
+
+    /// The server has named the task. Another command may have taken the row for a task of its own meanwhile: that of a
+    /// call without an answer goes to whoever comes first.
+    fn created(&self, task: &Task) {
+        // A plain call may be answered with a task all the same.
+        self.sending();
+        while self.is_taken_by_another(task) {
+            let other = self.other_lost_call(task);
+            self.0.borrow_mut().row = other;
+            self.sending();
+        }
+    }
+
+    /// Another call without an answer that may have started the task. A call of our own gets a new row instead.
+    fn other_lost_call(&self, task: &Task) -> Option<RowId> {
+        let mut inner = self.0.borrow_mut();
+        if inner.call.is_some() {
+            return None;
+        }
+        let server = inner.context.server_name();
+        let found = inner.write(|record| record.find_candidates(task.id.as_str()))?;
+        let other = found.into_iter().find(|(id, call)| *id == task.id && Some(&call.server.name) == server.as_ref());
+        other.map(|(_, call)| call.row)
+    }
+
+    /// Writes the task into its row, unless that is another task's.
+    fn is_taken_by_another(&self, task: &Task) -> bool {
+        let mut inner = self.0.borrow_mut();
+        let (Some(row), session) = (inner.row, inner.context.session()) else { return false };
+        inner.write(|record| record.created(row, task, session.as_deref())) == Some(false)
     }
 
     /// The call was answered without a task.
@@ -176,14 +208,11 @@ impl Reporter for Recorder {
     fn report(&mut self, event: &Event) {
         match event {
             Event::Created { task, .. } => {
-                // A plain call may be answered with a task all the same.
-                self.sending();
                 if self.0.borrow().is_known {
                     return self.seen(task);
                 }
-                let session = self.0.borrow().context.session();
                 self.holding(|holding| holding.lease(&task.id, task.ttl));
-                self.write(|record, row| record.created(row, task, session.as_deref()));
+                self.created(task);
             }
             Event::Changed { task } => self.seen(task),
             Event::CancelAsked { .. } => self.write(|record, row| record.trail(row, "cancel asked", None)),

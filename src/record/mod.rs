@@ -204,21 +204,22 @@ impl Record {
         })
     }
 
-    /// Notes the task that the server answered with. A call has one task: where it has another already, that stays.
+    /// Notes the task that the server answered with, and tells whether the row is that task's. A call has one task: where it
+    /// has another already, that stays, and nothing is noted.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn created(&mut self, row: RowId, task: &Task, session: Option<&str>) -> Result<(), RecordError> {
+    pub fn created(&mut self, row: RowId, task: &Task, session: Option<&str>) -> Result<bool, RecordError> {
         self.change(|transaction, at| {
             let changed = transaction.execute(
                 "UPDATE tasks SET task_id = ?2, session = ?3 WHERE id = ?1 AND coalesce(task_id, ?2) = ?2",
                 params![row.0, task.id.as_str(), session],
             )?;
-            if changed == 0 {
-                return Ok(());
+            if changed > 0 {
+                see(transaction, row, task, at)?;
+                note(transaction, row, at, "created", Some(task.id.as_str()))?;
             }
-            see(transaction, row, task, at)?;
-            note(transaction, row, at, "created", Some(task.id.as_str()))
+            Ok(changed > 0)
         })
     }
 
@@ -275,8 +276,10 @@ impl Record {
     pub fn lost(&mut self, row: RowId, why: &str) -> Result<(), RecordError> {
         self.change(|transaction, at| {
             // A task that has ended stays so, whatever becomes of its server.
-            let sql =
-                format!("UPDATE tasks SET lost = ?2, seen_at = ?3 WHERE id = ?1 AND lost IS NULL AND {NOT_ENDED}");
+            let sql = format!(
+                "UPDATE tasks SET lost = ?2, seen_at = ?3
+                 WHERE id = ?1 AND lost IS NULL AND result IS NULL AND error IS NULL AND {NOT_ENDED}"
+            );
             let changed = transaction.execute(&sql, params![row.0, why, at])?;
             if changed > 0 { note(transaction, row, at, "lost", Some(why)) } else { Ok(()) }
         })

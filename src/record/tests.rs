@@ -54,6 +54,32 @@ fn a_task_is_known_from_before_the_call_to_after_the_result() {
 }
 
 #[test]
+fn a_row_stays_with_its_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    let row = record.sending(&call(&server())).unwrap();
+    assert!(record.created(row, &task("t-loaf", "working"), Some("s1")).unwrap());
+    assert!(!record.created(row, &task("t-bun", "completed"), Some("s2")).unwrap());
+    assert!(record.created(row, &task("t-loaf", "working"), Some("s1")).unwrap());
+    let known = record.whole(row).unwrap().unwrap();
+    assert_eq!(known.task.unwrap().as_str(), "t-loaf");
+    assert_eq!((known.session.as_deref(), known.status), (Some("s1"), Some(TaskStatus::Working)));
+}
+
+#[test]
+fn what_a_result_was_had_of_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    let row = record.sending(&call(&server())).unwrap();
+    record.created(row, &task("t-loaf", "working"), None).unwrap();
+    let result = ToolResult::read(RawJson::from_value(&json!({"content": []})));
+    // A status of the server's own.
+    record.ended(row, &TaskStatus::from_wire("baked"), &TaskOutcome::Result(result)).unwrap();
+    record.lost(row, "the oven is gone").unwrap();
+    assert_eq!(record.whole(row).unwrap().unwrap().lost, None);
+}
+
+#[test]
 fn a_late_sight_does_not_undo_an_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut record = Record::open(folder.path()).unwrap();

@@ -128,6 +128,26 @@ fn a_killed_shell_takes_neither_task_nor_server_with_it() {
 }
 
 #[test]
+fn leaving_a_task_that_is_not_recorded_leaves_it_running() {
+    let bench = Bench::new(&json!({"rules": [
+        {"method": "tools/call", "steps": [{"reply": {"task": task("t-loaf", "working")}}]},
+        {"method": "tasks/get", "steps": [{"reply": task("t-loaf", "working")}]},
+        {"method": "tasks/result", "steps": [{"sleep": 600_000}]},
+    ]}));
+    let home = Home::new();
+    let server = bench.stdio();
+    home.detach(&["-s", &server, "call", "bake"]);
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(home.0.path().join(format!("tasks.sqlite3{end}")));
+    }
+    let child = home.start(&["-s", &server, "watch", "t-loaf"]);
+    until("the question for the result", || !bench.of("tasks/result").is_empty());
+    signal(&child, Signal::SIGINT);
+    wait(child, Instant::now()).exits(8);
+    assert!(bench.of("tasks/cancel").is_empty());
+}
+
+#[test]
 fn while_some_wait_others_are_answered() {
     let home = Home::new();
     let long = home.detach(&["-s", "demo", "call", "hunt-primes", "seconds=600", "--ttl", "1h"]);

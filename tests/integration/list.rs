@@ -98,6 +98,7 @@ fn a_server_that_does_not_answer_holds_nobody_up_for_long() {
     let bench = Bench::new(&json!({"rules": [
         {"method": "tools/call", "steps": [{"reply": {"task": task("t-loaf", "working")}}]},
         {"method": "tasks/list", "steps": [{"sleep": 600_000}]},
+        {"method": "tasks/get", "steps": [{"sleep": 600_000}]},
     ]}));
     let (server, gone) = (bench.http(), bench.http());
     run(&bench, &["-s", &server.url, "call", "bake", "--detach"]).exits(0);
@@ -160,4 +161,140 @@ fn the_task_of_a_lost_answer_is_found_by_the_id_that_was_offered() {
     run(&bench, &["-s", &server.url, "call", "bake"]).exits(3).says("`mcp-task watch t-loaf` follows");
     run(&bench, &["watch", "t-loaf"]).exits(0).prints("a loaf\n");
     run(&bench, &["watch"]).exits(0).says("no task is unfinished");
+}
+
+/// A server on which calls get lost and whose tasks are listed beside.
+fn lossy(ids: &[&str]) -> Bench {
+    let listed: Vec<Value> = ids.iter().map(|id| task(id, "working")).collect();
+    let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+    let of_each = ids.iter().flat_map(|id| {
+        [
+            json!({"method": "tasks/get", "task": id, "steps": [{"reply": task(id, "completed")}]}),
+            json!({"method": "tasks/result", "task": id, "steps": [{"reply": text(id)}]}),
+        ]
+    });
+    let mut rules: Vec<Value> = of_each.collect();
+    rules.push(json!({"method": "tools/call", "steps": [{"reset": {}}]}));
+    rules.push(json!({"method": "tasks/list", "steps": [{"reply": {"tasks": listed}}]}));
+    Bench::new(&json!({"session": true, "rules": rules}))
+}
+
+#[test]
+fn a_lost_call_has_one_task_whoever_else_is_watched() {
+    let bench = lossy(&["t-loaf", "t-bun", "t-rye"]);
+    let server = bench.http();
+    let lose = || run(&bench, &["-s", &server.url, "call", "bake", "--task"]).exits(3).says("may have started").code;
+    lose();
+    let watched = run(&bench, &["watch", "t-loaf", "t-bun", "--json"]).exits(0).json();
+    assert_eq!(column(&watched, "taskId"), ["t-loaf", "t-bun"]);
+    let rows = list(&bench, &["--offline"]);
+    let taken = column(&rows, "taskId");
+    assert_eq!(taken.len(), 1, "the call started one of them at most: {rows}");
+    run(&bench, &["result", "--last"]).exits(0).prints(&format!("{}\n", taken[0]));
+    // Two lost calls have room for two tasks.
+    lose();
+    lose();
+    let rest: Vec<&str> = ["t-loaf", "t-bun", "t-rye"].into_iter().filter(|id| *id != taken[0]).collect();
+    run(&bench, &["watch", rest[0], rest[1]]).exits(0);
+    let mut taken = column(&list(&bench, &["--offline"]), "taskId");
+    taken.sort();
+    assert_eq!(taken, ["t-bun", "t-loaf", "t-rye"]);
+    for id in taken {
+        run(&bench, &["result", &id]).exits(0).prints(&format!("{id}\n"));
+    }
+}
+
+#[test]
+fn a_whole_id_goes_before_the_beginning_of_another() {
+    let bench = lossy(&["t-loaf-10", "t-loaf-1"]);
+    let server = bench.http();
+    run(&bench, &["-s", &server.url, "call", "bake", "--task"]).exits(3);
+    run(&bench, &["watch", "t-loaf-10"]).exits(0).prints("t-loaf-10\n");
+    run(&bench, &["-s", &server.url, "call", "bake", "--task"]).exits(3);
+    let about_prefix = run(&bench, &["get", "t-loa"]);
+    about_prefix.exits(2).says("is the beginning of 2 tasks").says("t-loaf-10  bake").says("t-loaf-1  bake");
+    run(&bench, &["watch", "t-loaf-1"]).exits(0).prints("t-loaf-1\n");
+}
+
+#[test]
+fn a_call_whose_row_was_taken_for_another_task_gets_its_own() {
+    let bench = Bench::new(&json!({"session": true, "rules": [
+        {"method": "tools/call", "steps": [{"sleep": 4_000}, {"reply": {"task": task("t-late", "working")}}]},
+        {"method": "tasks/list", "steps": [{"reply": {"tasks": [task("t-early", "working")]}}]},
+        {"method": "tasks/get", "task": "t-early", "steps": [{"reply": task("t-early", "completed")}]},
+        {"method": "tasks/get", "task": "t-late", "steps": [{"reply": task("t-late", "completed")}]},
+        {"method": "tasks/result", "task": "t-early", "steps": [{"reply": {"content": [{"type": "text", "text": "early"}]}}]},
+        {"method": "tasks/result", "task": "t-late", "steps": [{"reply": {"content": [{"type": "text", "text": "late"}]}}]},
+    ]}));
+    let server = bench.http();
+    let mut command = program(&["-s", &server.url, "call", "bake", "--task"]);
+    let child = command.env("MCP_TASK_STATE_DIR", bench.path("state")).spawn().unwrap();
+    until("the call", || bench.of("tools/call").len() == 1);
+    list(&bench, &[]);
+    run(&bench, &["watch", "t-early"]).exits(0).prints("early\n");
+    wait(child, Instant::now()).exits(0).prints("late\n");
+    assert_eq!(column(&list(&bench, &["--offline"]), "taskId"), ["t-late", "t-early"]);
+    run(&bench, &["result", "t-early"]).exits(0).prints("early\n");
+    run(&bench, &["result", "t-late"]).exits(0).prints("late\n");
+}
+
+#[test]
+fn a_list_that_fails_keeps_no_task_from_being_asked_about() {
+    for step in [json!({"error": {"code": -32603, "message": "no list today"}}), json!({"sleep": 600_000})] {
+        let bench = Bench::new(&json!({"rules": [
+            {"method": "tools/call", "steps": [{"reply": {"task": task("t-loaf", "working")}}]},
+            {"method": "tasks/list", "steps": [step]},
+            {"method": "tasks/get", "steps": [{"reply": task("t-loaf", "completed")}]},
+        ]}));
+        let server = bench.http();
+        run(&bench, &["-s", &server.url, "call", "bake", "--detach"]).exits(0);
+        assert_eq!(column(&list(&bench, &[]), "status"), ["completed"]);
+    }
+}
+
+#[test]
+fn the_newest_come_first_whoever_started_them() {
+    for (created, newest) in [("2001-01-01T00:00:00Z", "t-loaf"), ("2999-01-01T00:00:00.123456789+00:00", "t-foreign")]
+    {
+        let mut foreign = task("t-foreign", "working");
+        foreign["createdAt"] = json!(created);
+        let bench = Bench::new(&json!({"rules": [
+            {"method": "tools/call", "steps": [{"reply": {"task": task("t-loaf", "working")}}]},
+            {"method": "tasks/list", "steps": [{"reply": {"tasks": [foreign, task("t-loaf", "working")]}}]},
+        ]}));
+        let server = bench.http();
+        run(&bench, &["-s", &server.url, "call", "bake", "--detach"]).exits(0);
+        let rows = run(&bench, &["-s", &server.url, "list", "--limit", "1", "--json"]).exits(0).json();
+        assert_eq!(column(&rows, "taskId"), [newest]);
+    }
+}
+
+#[test]
+fn a_token_goes_to_no_other_server_than_it_was_given_for() {
+    let rules = json!({"session": true, "rules": [
+        {"method": "tools/call", "steps": [{"reply": {"task": task("t-loaf", "working")}}]},
+        {"method": "tasks/get", "steps": [{"reply": task("t-loaf", "working")}]},
+    ]});
+    let (bench, other) = (Bench::new(&rules), Bench::new(&rules));
+    let (mine, theirs) = (bench.http(), other.http());
+    for url in [&mine.url, &theirs.url] {
+        run(&bench, &["-s", url, "call", "bake", "--detach"]).exits(0);
+    }
+    let had = |bench: &Bench| bench.received().iter().any(|seen| seen["headers"]["authorization"] != Value::Null);
+    let secret = |arguments: &[&str], server: Option<&str>| {
+        let mut command = program(arguments);
+        command.env("MCP_TASK_STATE_DIR", bench.path("state")).env("MCP_TASK_BEARER", "hush-hush");
+        server.map(|server| command.env("MCP_TASK_SERVER", server));
+        finish(command)
+    };
+    // Nobody can tell whose it is.
+    secret(&["list"], None).exits(0).says("is sent to none of 2 servers");
+    secret(&["watch", "--timeout", "200ms"], None).exits(8).says("is sent to none of 2 servers");
+    assert!(!had(&bench) && !had(&other));
+    secret(&["list"], Some(&mine.url)).exits(0);
+    secret(&["watch", "--timeout", "200ms"], Some(&mine.url)).exits(8);
+    assert!(had(&bench) && !had(&other));
+    // A task that is named means its server.
+    secret(&["-s", &theirs.url, "get", "t-loaf"], Some(&mine.url)).exits(0);
+    assert!(had(&other));
 }

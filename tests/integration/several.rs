@@ -1,8 +1,11 @@
 //! Several tasks at once: `watch` and `cancel` of many, across servers.
 
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Bench, Outcome, finish, program};
+use crate::support::{Bench, Outcome, finish, program, signal, until, wait};
 
 fn task(id: &str, status: &str) -> Value {
     json!({"taskId": id, "status": status, "ttl": 60_000, "pollInterval": 50})
@@ -195,4 +198,17 @@ fn each_task_is_asked_about_at_its_own_pace() {
     let looks = asked("t-fast");
     assert!(looks.len() >= 3 && looks.windows(2).all(|pair| pair[1] - pair[0] >= 295), "{looks:?}");
     assert_eq!(asked("t-slow").len(), 1, "the first look");
+}
+
+#[test]
+fn a_task_that_ends_with_its_command_is_left_to_that() {
+    let bench = kitchen(&[("t-loaf", 600_000, done("a loaf"))]);
+    let mut command = program(&["-s", &bench.stdio(), "call", "bake"]);
+    let child = command.env("MCP_TASK_STATE_DIR", bench.path("state")).spawn().unwrap();
+    until("the question for the result", || !bench.of("tasks/result").is_empty());
+    run(&bench, &["watch"]).exits(0).says("1 task cannot be watched from here");
+    let rows = run(&bench, &["list", "--json"]).exits(0).json();
+    assert_eq!((&rows[0]["status"], &rows[0]["lost"]), (&json!("working"), &json!(false)));
+    signal(&child, Signal::SIGTERM);
+    wait(child, Instant::now()).exits(7);
 }

@@ -67,7 +67,6 @@ pub async fn run(context: &Context, options: &ListOptions) -> anyhow::Result<Exi
             known: Some(known),
         })
         .collect();
-    news.others.sort_by(|one, other| other.created_at.cmp(&one.created_at));
     for task in news.others {
         let is_same = |line: &&mut Line| line.known.as_ref().is_some_and(|known| known.task.as_ref() == Some(&task.id));
         match lines.iter_mut().find(is_same) {
@@ -85,6 +84,7 @@ pub async fn run(context: &Context, options: &ListOptions) -> anyhow::Result<Exi
         None => Exit::Done,
     };
     lines.retain(|line| options.wants(line));
+    lines.sort_by_key(|line| std::cmp::Reverse(line.began_at()));
     lines.truncate(options.limit.unwrap_or(usize::MAX));
     show(context, &lines);
     Ok(exit)
@@ -125,6 +125,16 @@ impl Line {
     fn id(&self) -> Option<&str> {
         let known = || self.known.as_ref()?.task.as_ref();
         self.task.as_ref().map(|task| &task.id).or_else(known).map(|id| id.as_str())
+    }
+
+    /// For the order alone, as the two kinds are told by two clocks: when our call was sent, else when the server says that the
+    /// task was created, in milliseconds since 1970.
+    fn began_at(&self) -> Option<i64> {
+        let created = || {
+            let created_at = self.task.as_ref()?.created_at.as_deref()?;
+            created_at.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+        };
+        self.known.as_ref().map(|known| known.sent_at).or_else(created)
     }
 
     fn message(&self) -> &str {

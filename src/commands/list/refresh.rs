@@ -10,14 +10,16 @@ use futures_util::stream::{self, FuturesUnordered};
 use crate::commands::held::{Need, ServerGone};
 use crate::commands::lookup::Found;
 use crate::commands::recorder::Recorder;
-use crate::commands::{Context, candidates, routes, troubles};
+use crate::commands::{Context, candidates, credentials, routes, troubles};
 use crate::model::{Task, TaskId, duration, text};
 use crate::present::Trouble;
 use crate::record::{Known, RowId};
-use crate::session::Session;
+use crate::session::{Session, SessionError};
 
 /// How long a server may take that was not named.
 const LIMIT: Duration = Duration::from_secs(3);
+/// How much of that its list may take, so that there is time for the tasks themselves.
+const LIST_LIMIT: Duration = Duration::from_millis(1500);
 /// How many questions about single tasks a server has at a time.
 const AT_ONCE: usize = 16;
 
@@ -60,16 +62,18 @@ fn visits(context: &Context, rows: &[Known]) -> Vec<Visit> {
     }
     for known in rows.iter().filter(|known| known.is_live() || known.is_unanswered()) {
         // A name that means no server any more is told by whoever needs it.
-        let Ok(context) = context.going_back_to(known) else { continue };
+        let Ok(way) = context.going_back_to(known) else { continue };
         // What ends with the command that started it is that command's alone to ask.
-        if context.server_is_child() {
+        if way.server_is_child() {
             continue;
         }
-        let key = (context.server_name(), context.session_gone_back_to());
-        let new = || Visit { context, is_typed: false, rows: Vec::new() };
+        let key = (way.server_name(), way.session_gone_back_to());
+        let new = || Visit { context: way, is_typed: false, rows: Vec::new() };
         visits.entry(key).or_insert_with(new).rows.push(known.clone());
     }
-    visits.into_values().collect()
+    let mut visits: Vec<Visit> = visits.into_values().collect();
+    credentials::keep_for_one(context, visits.iter_mut().map(|visit| &mut visit.context));
+    visits
 }
 
 impl Visit {
@@ -110,7 +114,7 @@ impl Visit {
 
     async fn ask(&self, news: &RefCell<News>) -> anyhow::Result<()> {
         let session = routes::open(&self.context, !self.is_typed, Need::Living).await?;
-        let listed = session.tasks().await?;
+        let listed = self.listed(&session).await?;
         let mut tasks: HashMap<TaskId, Task> =
             listed.iter().flatten().map(|task| (task.id.clone(), task.clone())).collect();
         let mut missing = Vec::new();
@@ -133,6 +137,19 @@ impl Visit {
         }
         session.close(keep).await;
         Ok(())
+    }
+
+    /// What the server lists, if anything. Where it lists nothing in time or refuses to, its tasks can still be asked about one by
+    /// one.
+    async fn listed(&self, session: &Session) -> Result<Option<Vec<Task>>, SessionError> {
+        if self.is_typed {
+            return session.tasks().await;
+        }
+        match tokio::time::timeout(LIST_LIMIT, session.tasks()).await {
+            Ok(Err(error)) if error.connection().is_some() => Err(error),
+            Ok(Ok(listed)) => Ok(listed),
+            Ok(Err(_)) | Err(_) => Ok(None),
+        }
     }
 
     async fn look(&self, session: &Session, known: &Known, id: &TaskId, news: &RefCell<News>) {

@@ -54,10 +54,7 @@ pub async fn run(context: &Context, options: &WatchOptions) -> anyhow::Result<Ex
             let (context, found) = lookup::find(context, options.ids.first().map(String::as_str), options.last)?;
             one(&context, &found, &options.wait, context.progress).await
         }
-        ids => {
-            let found = ids.iter().map(|id| lookup::find(context, Some(id), false));
-            Ok(several::run(context, found.collect(), options).await)
-        }
+        ids => Ok(several::run(context, lookup::find_all(context, ids), options).await),
     }
 }
 
