@@ -19,8 +19,8 @@
 //! | [`rpc`] | JSON-RPC: messages, framing, a peer with requests in flight | MCP |
 //! | [`model`] | tasks, tools, results, durations; text made safe to show | any wire format |
 //!
-//! Beside them stand [`arguments`], which turns `key=value` into what a tool's schema asks for, and [`demo`], the built-in
-//! server, which is built on [`rpc`] and [`model`] alone.
+//! Beside them stand [`arguments`], which turns `key=value` into what a tool's schema asks for, [`forms`], which does so for
+//! what a server asks a person, and [`demo`], the built-in server, which is built on [`rpc`] and [`model`] alone.
 //!
 //! # The way of a call
 //!
@@ -42,6 +42,7 @@ pub mod arguments;
 pub mod cli;
 pub mod commands;
 pub mod demo;
+pub mod forms;
 pub mod holder;
 pub mod lifecycle;
 pub mod model;

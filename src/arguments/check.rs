@@ -5,7 +5,7 @@ use jsonschema::{JsonType, ValidationError};
 use serde_json::{Map, Value};
 
 use super::ArgumentError;
-use super::schema::{Schema, as_object};
+use super::schema::{Schema, Words, as_object};
 use crate::model::text;
 
 /// Misfits told at once; more would bury the first.
@@ -19,13 +19,12 @@ pub type Note = String;
 /// # Errors
 /// [`ArgumentError::Misfit`] with every argument that does not fit and what it should be.
 pub fn check(arguments: &Map<String, Value>, schema: &Schema) -> Result<Vec<Note>, ArgumentError> {
-    let validator = match jsonschema::validator_for(schema.value()) {
+    let validator = match validator(schema) {
         Ok(validator) => validator,
         Err(error) => {
             let reason = text::line(&error.to_string()).into_owned();
-            return Ok(vec![format!(
-                "the tool's input schema cannot be used, so the arguments go unchecked: {reason}"
-            )]);
+            let Words { one, asker, .. } = schema.words();
+            return Ok(vec![format!("{asker}'s schema cannot be used, so the {one}s go unchecked: {reason}")]);
         }
     };
     let instance = as_object(arguments);
@@ -40,6 +39,32 @@ pub fn check(arguments: &Map<String, Value>, schema: &Schema) -> Result<Vec<Note
     if misfits.is_empty() { Ok(strangers(arguments, schema)) } else { Err(ArgumentError::Misfit(misfits)) }
 }
 
+/// Checks what is said of one argument alone, whatever else is missing.
+///
+/// # Errors
+/// [`ArgumentError::Misfit`] where it does not fit.
+pub fn check_one(arguments: &Map<String, Value>, schema: &Schema, name: &str) -> Result<(), ArgumentError> {
+    // What cannot be checked is told by `check`.
+    let Ok(validator) = validator(schema) else { return Ok(()) };
+    let instance = as_object(arguments);
+    let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+    let of_it = |error: &ValidationError<'_>| {
+        let at = error.instance_path().to_string();
+        at.strip_prefix(&pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let misfits: Vec<String> = validator
+        .iter_errors(&instance)
+        .filter(|error| of_it(error))
+        .flat_map(|error| tell(&error, arguments, schema))
+        .take(MOST)
+        .collect();
+    if misfits.is_empty() { Ok(()) } else { Err(ArgumentError::Misfit(misfits)) }
+}
+
+fn validator(schema: &Schema) -> Result<jsonschema::Validator, ValidationError<'static>> {
+    jsonschema::options().should_validate_formats(schema.words().formats).build(schema.value())
+}
+
 /// Arguments that the schema allows without knowing them, which are mostly typing errors.
 fn strangers(arguments: &Map<String, Value>, schema: &Schema) -> Vec<Note> {
     let names = schema.names();
@@ -48,7 +73,10 @@ fn strangers(arguments: &Map<String, Value>, schema: &Schema) -> Vec<Note> {
     }
     let unknown = arguments.keys().filter(|key| !names.contains(&key.as_str()));
     unknown
-        .map(|key| format!("the tool does not list an argument `{}`{}", text::line(key), meant(key, schema)))
+        .map(|key| {
+            let Words { one, asker, .. } = schema.words();
+            format!("{asker} does not list `{}` as {} {one}{}", text::line(key), article(one), meant(key, schema))
+        })
         .collect()
 }
 
@@ -65,7 +93,7 @@ fn tell(error: &ValidationError<'_>, arguments: &Map<String, Value>, schema: &Sc
             .iter()
             .map(|name| {
                 let near = if path.is_empty() { meant(name, schema) } else { String::new() };
-                format!("there is no argument `{}`{near}", text::line(&named(name)))
+                format!("there is no {} `{}`{near}", schema.words().one, text::line(&named(name)))
             })
             .collect(),
         ValidationErrorKind::Type { kind } => {
@@ -98,18 +126,23 @@ fn missing(shown: &str, name: &str, at_root: bool, arguments: &Map<String, Value
     format!("`{}` is missing ({}{about}){near}", text::line(shown), text::line(&schema.describe(name)))
 }
 
+/// `an argument`, `a field`.
+fn article(noun: &str) -> &'static str {
+    if noun.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
 /// `; did you mean …?`, and where nothing is near the names there are.
 fn meant(name: &str, schema: &Schema) -> String {
-    let names = schema.names();
+    let (names, Words { asker, takes, .. }) = (schema.names(), schema.words());
     let near = text::near_misses(name, names.iter().copied());
     if !near.is_empty() {
         return did_you_mean(&near);
     }
     if names.is_empty() {
-        return "; the tool takes none".to_owned();
+        return format!("; {asker} {takes} none");
     }
     let names: Vec<String> = names.iter().take(12).map(|name| format!("`{}`", text::line(name))).collect();
-    format!("; the tool takes {}", names.join(", "))
+    format!("; {asker} {takes} {}", names.join(", "))
 }
 
 fn did_you_mean(near: &[&str]) -> String {

@@ -14,7 +14,7 @@ mod check;
 mod coerce;
 mod schema;
 
-pub use check::check;
+pub use check::{check, check_one};
 pub use schema::Schema;
 
 /// Why arguments cannot be sent. Nothing was.
@@ -66,7 +66,7 @@ const FILE_LIMIT: u64 = 256 << 20;
 fn list(misfits: &[String]) -> String {
     match misfits {
         [one] => one.clone(),
-        many => format!("the arguments do not fit:\n  - {}", many.join("\n  - ")),
+        many => format!("this does not fit:\n  - {}", many.join("\n  - ")),
     }
 }
 
@@ -100,6 +100,16 @@ impl Item {
         };
         let value = if is_json { Typed::Json(parse_json(key, &text)?) } else { Typed::Text(text) };
         Ok(Self { key: key.to_owned(), value })
+    }
+
+    /// `key=text`, already taken apart.
+    pub fn text(key: &str, text: &str) -> Self {
+        Self { key: key.to_owned(), value: Typed::Text(text.to_owned()) }
+    }
+
+    /// What it is for.
+    pub fn key(&self) -> &str {
+        &self.key
     }
 }
 

@@ -7,11 +7,28 @@ const DEPTH: usize = 16;
 /// How deep `anyOf` and its kin are entered. They branch, so the depth is an exponent.
 const BRANCHING: usize = 5;
 
-/// A tool's input schema.
+/// A tool's input schema, or what a question asks for.
 #[derive(Clone, Debug)]
 pub struct Schema {
     root: Value,
+    words: &'static Words,
 }
+
+/// How people call what the schema is about.
+#[derive(Debug)]
+pub(super) struct Words {
+    /// One thing in it.
+    pub(super) one: &'static str,
+    /// Who asks for it.
+    pub(super) asker: &'static str,
+    /// What the asker does with it.
+    pub(super) takes: &'static str,
+    /// Whether `format` is to be kept to.
+    pub(super) formats: bool,
+}
+
+const OF_TOOL: Words = Words { one: "argument", asker: "the tool", takes: "takes", formats: false };
+const OF_QUESTION: Words = Words { one: "field", asker: "the question", takes: "asks for", formats: true };
 
 /// What a place in the arguments may hold.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,7 +44,16 @@ pub(super) struct Kind {
 impl Schema {
     /// Takes a schema as the tool gives it.
     pub fn new(root: &Value) -> Self {
-        Self { root: root.clone() }
+        Self { root: root.clone(), words: &OF_TOOL }
+    }
+
+    /// Takes the schema of a question to a person, who is bound to formats, too.
+    pub fn of_question(root: &Value) -> Self {
+        Self { root: root.clone(), words: &OF_QUESTION }
+    }
+
+    pub(super) fn words(&self) -> &'static Words {
+        self.words
     }
 
     /// The schema itself.
@@ -91,7 +117,8 @@ impl Schema {
         Some(sample.to_owned())
     }
 
-    fn property(&self, name: &str) -> Option<&Value> {
+    /// The schema of an argument, references followed.
+    pub fn property(&self, name: &str) -> Option<&Value> {
         self.resolve(self.root.get("properties")?.get(name)?)
     }
 
@@ -127,7 +154,7 @@ impl Schema {
     }
 
     /// Follows `$ref` within the document.
-    fn resolve<'a>(&'a self, mut schema: &'a Value) -> Option<&'a Value> {
+    pub(crate) fn resolve<'a>(&'a self, mut schema: &'a Value) -> Option<&'a Value> {
         for _ in 0..DEPTH {
             match schema.get("$ref").and_then(Value::as_str) {
                 Some(reference) => schema = self.root.pointer(reference.strip_prefix('#')?)?,

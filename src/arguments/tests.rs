@@ -144,7 +144,7 @@ fn a_schema_of_no_use_does_not_stop_a_call() {
     let open = Schema::new(&json!({"type": "object", "properties": {"topic": {"type": "string"}}}));
     let given = json!({"topik": "x"});
     let notes = check(given.as_object().unwrap(), &open).unwrap();
-    assert_eq!(notes, ["the tool does not list an argument `topik`; did you mean `topic`?"]);
+    assert_eq!(notes, ["the tool does not list `topik` as an argument; did you mean `topic`?"]);
     let circle = Schema::new(&json!({"properties": {"a": {"$ref": "#/properties/a"}}}));
     assert_eq!(circle.describe("a"), "any value");
 }
