@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::settings;
+use crate::commands::answering::OnInput;
 use crate::model::duration;
 
 /// Run and follow Model Context Protocol tasks.
@@ -284,9 +285,26 @@ pub struct Wait {
     /// On Ctrl-C ask for the task to be cancelled before leaving
     #[arg(long)]
     pub cancel_on_interrupt: bool,
+    #[command(flatten)]
+    pub input: Input,
     /// Save images, sounds and embedded resources as files in this folder
     #[arg(long, value_name = "DIR")]
     pub save: Option<PathBuf>,
+}
+
+/// How to answer what a server asks.
+#[derive(Debug, Args)]
+pub struct Input {
+    /// The answer to one field of a question, like an argument: field=text, field:=JSON, field=@FILE (repeatable)
+    #[arg(long, value_name = "K=V")]
+    pub answer: Vec<String>,
+    /// A JSON file with answers: an object of fields, or a list with {"message", "action", "content"} for each question
+    #[arg(long, env = "MCP_TASK_ANSWERS", value_name = "FILE")]
+    pub answers: Option<PathBuf>,
+    /// What to do about questions that are not answered beforehand: defaults, decline, cancel, fail (leave the task waiting,
+    /// exit 9), wait (for an answer from elsewhere), or exec:COMMAND, which gets the request as JSON and prints the answer
+    #[arg(long, env = "MCP_TASK_ON_INPUT", value_name = "HOW", value_parser = settings::on_input, default_value = "fail")]
+    pub on_input: OnInput,
 }
 
 /// `--output`.

@@ -186,9 +186,9 @@ async fn perform(context: &Context, action: Action) -> anyhow::Result<Exit> {
         }
         Action::Result { task, no_wait, wait } => {
             let (context, found) = task.find(context)?;
-            commands::result::run(&context, &found, !no_wait, &wait.options()).await
+            commands::result::run(&context, &found, !no_wait, &wait.options()?).await
         }
-        Action::Watch(watch) => commands::watch::run(context, &watch.options()).await,
+        Action::Watch(watch) => commands::watch::run(context, &watch.options()?).await,
         Action::List(list) => commands::list::run(context, &list.options()).await,
         Action::Log { task } => {
             let found = if task.is_named() { Some(task.find(context)?.1) } else { None };

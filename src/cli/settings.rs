@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use etcetera::BaseStrategy;
 
-use super::args::{Call, Global, List, ListedStatus, OutputFormat, ProgressFormat, TaskArgument, Wait, Watch};
+use super::args::{Call, Global, Input, List, ListedStatus, OutputFormat, ProgressFormat, TaskArgument, Wait, Watch};
 use crate::arguments::{self, Item};
+use crate::commands::answering::{Given, InputOptions, OnInput};
 use crate::commands::call::CallOptions;
 use crate::commands::list::{ListOptions, State};
 use crate::commands::lookup::{self, Found};
@@ -15,7 +16,7 @@ use crate::commands::server::TargetError;
 use crate::commands::troubles::UsageError;
 use crate::commands::watch::{Until, WatchOptions};
 use crate::commands::{ConnectionSettings, Context, HoldSettings, ServerTarget, WaitOptions};
-use crate::model::{Secret, TaskStatus, duration};
+use crate::model::{Secret, TaskStatus, duration, text};
 use crate::present::printer::Voice;
 use crate::present::{Output, Progress};
 use crate::session::TaskWish;
@@ -111,7 +112,7 @@ impl Call {
             ttl: self.ttl.map(duration::millis),
             detach: self.detach,
             idle_limit: limit(self.idle_timeout),
-            wait: self.wait.options(),
+            wait: self.wait.options()?,
         })
     }
 }
@@ -138,26 +139,66 @@ impl List {
 }
 
 impl Watch {
-    pub(super) fn options(self) -> WatchOptions {
+    pub(super) fn options(self) -> anyhow::Result<WatchOptions> {
         let until = match (self.any, self.fail_fast) {
             (true, _) => Until::Any,
             (_, true) => Until::Failure,
             _ => Until::All,
         };
-        WatchOptions { wait: self.wait.options(), ids: self.ids, last: self.last, until }
+        Ok(WatchOptions { wait: self.wait.options()?, ids: self.ids, last: self.last, until })
     }
 }
 
 impl Wait {
-    pub(super) fn options(&self) -> WaitOptions {
-        WaitOptions {
+    pub(super) fn options(&self) -> anyhow::Result<WaitOptions> {
+        Ok(WaitOptions {
             timeout: self.timeout.and_then(limit),
             least_pause: self.poll,
             patience: limit(self.patience),
             cancel_on_interrupt: self.cancel_on_interrupt,
             save: self.save.clone(),
-        }
+            input: self.input.options()?,
+        })
     }
+}
+
+impl Input {
+    fn options(&self) -> anyhow::Result<InputOptions> {
+        let items = self.answer.iter().map(|typed| Item::parse(typed)).collect::<Result<Vec<_>, _>>()?;
+        let read = |file: &PathBuf| {
+            std::fs::read_to_string(file).map_err(|error| {
+                UsageError::new(format!("cannot read --answers from {}: {error}", text::line(&file.to_string_lossy())))
+            })
+        };
+        let file = self.answers.as_ref().map(read).transpose()?;
+        let given =
+            Given::new(items, file.as_deref()).map_err(|error| UsageError::new(format!("--answers: {error}")))?;
+        Ok(InputOptions { given, otherwise: self.on_input.clone() })
+    }
+}
+
+/// `--on-input`.
+pub(super) fn on_input(typed: &str) -> Result<OnInput, String> {
+    match typed {
+        "defaults" => Ok(OnInput::Defaults),
+        "decline" => Ok(OnInput::Decline),
+        "cancel" => Ok(OnInput::Cancel),
+        "fail" => Ok(OnInput::Fail),
+        "wait" => Ok(OnInput::Wait),
+        _ => command_of(typed)
+            .unwrap_or_else(|| Err("write defaults, decline, cancel, fail, wait or exec:COMMAND".to_owned()))
+            .map(OnInput::Exec),
+    }
+}
+
+/// The words of `exec:COMMAND`, split as a shell would.
+fn command_of(typed: &str) -> Option<Result<Vec<String>, String>> {
+    let command = typed.strip_prefix("exec:")?;
+    Some(match shell_words::split(command) {
+        Ok(words) if !words.is_empty() => Ok(words),
+        Ok(_) => Err("exec: needs a command".to_owned()),
+        Err(_) => Err("the command has a quote that does not close".to_owned()),
+    })
 }
 
 async fn read_input(input: &str) -> anyhow::Result<String> {

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use tokio::time::Instant;
 
+use super::answering::Answers;
 use super::follow::{self, WaitOptions, Watch};
 use super::lookup::Found;
 use super::recorder::Recorded;
@@ -47,7 +48,9 @@ pub(super) async fn attach(
     }
     let mut reporter = Box::new(Recorded(recorder.clone(), reporter));
     reporter.report(&Event::Created { task: task.clone(), immediate: None });
-    let watch = Watch { subscription, reporter, commands, recorder };
+    let tool = found.known.as_ref().map(|known| known.tool.as_str());
+    let answers = Answers::new(context, &options.input, tool);
+    let watch = Watch { subscription, reporter, commands, recorder, answers };
     Ok(follow::to_the_end(context, &session, task, options, deadline, watch).await)
 }
 

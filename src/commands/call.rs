@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::answering::{self, Answers};
 use super::follow::{self, WaitOptions, Watch};
 use super::held::Need;
 use super::recorder::{Recorded, Recorder};
@@ -11,7 +12,7 @@ use super::troubles::{LostCall, SilentCall, UsageError};
 use super::{Context, candidates, server, tools, troubles};
 use crate::arguments::{self, Item, Schema};
 use crate::lifecycle::call::may_have_started;
-use crate::lifecycle::{CallEnding, Leaving, call};
+use crate::lifecycle::{Attendance, CallEnding, Leaving, call};
 use crate::model::{Task, duration, text};
 use crate::present::{Exit, Output, Stage, Trouble};
 use crate::session::{CallMode, CallRequest, Session, TaskWish};
@@ -75,19 +76,29 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         subscription: session.subscribe(),
         reporter: Box::new(Recorded(recorder.clone(), Stage::new(&context.printer, context.progress).reporter(None))),
         recorder: recorder.clone(),
+        answers: Answers::new(context, &options.wait.input, Some(&options.tool)),
         commands: context.interrupts.hand_to_follower(options.wait.on_interrupt(context)),
     };
-    let Watch { subscription, reporter, commands, .. } = &mut watch;
-    let ending =
-        call(&session, &request, subscription, options.idle_limit, deadline, reporter.as_mut(), commands).await;
+    let Watch { subscription, reporter, commands, answers, .. } = &mut watch;
+    let attendance = Attendance { subscription, reporter: reporter.as_mut(), answerer: answers, commands };
+    let ending = call(&session, &request, options.idle_limit, deadline, attendance).await;
     let task = match ending {
         CallEnding::Task(task) => task,
         CallEnding::Result(result) => {
             recorder.forget();
+            let unanswered = watch.answers.left();
             drop(watch);
             let exit = follow::show_result(context, None, &result, false, &options.wait)?;
             session.close(false).await;
-            return Ok(exit);
+            return Ok(match unanswered {
+                // The result is what the tool made of being left without an answer.
+                Some(question) if exit == Exit::Done || exit == Exit::ToolError => {
+                    let trouble = answering::dismissed(&question);
+                    trouble.tell(&context.printer);
+                    trouble.exit
+                }
+                _ => exit,
+            });
         }
         CallEnding::Left(Leaving::Asked) => {
             drop(watch);

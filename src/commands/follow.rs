@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::answering::{Answers, InputOptions};
 use super::recorder::Recorder;
 use super::{Context, troubles};
-use crate::lifecycle::{Command, Ending, FollowOptions, Leaving, Reporter, follow};
+use crate::lifecycle::{Attendance, Command, Ending, FollowOptions, Leaving, Reporter, follow};
 use crate::model::{Task, TaskId, TaskOutcome, TaskStatus, ToolResult};
 use crate::present::{Exit, Output, result};
 use crate::session::{Session, Subscription};
@@ -29,6 +30,8 @@ pub struct WaitOptions {
     pub cancel_on_interrupt: bool,
     /// Where to save what is no text.
     pub save: Option<PathBuf>,
+    /// How to answer what the server asks.
+    pub input: InputOptions,
 }
 
 impl WaitOptions {
@@ -48,6 +51,7 @@ pub(super) struct Watch {
     pub(super) reporter: Box<dyn Reporter>,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     pub(super) recorder: Recorder,
+    pub(super) answers: Answers,
 }
 
 /// Follows `task` to its end, or to where following it ends.
@@ -60,9 +64,15 @@ pub(super) async fn to_the_end(
     mut watch: Watch,
 ) -> (Ending, Task) {
     context.now_following(&task.id);
-    let follow_options = FollowOptions { least_pause: options.least_pause, deadline, patience: options.patience };
-    let Watch { subscription, reporter, commands, recorder } = &mut watch;
-    let following = follow(session, task.clone(), subscription, &follow_options, reporter.as_mut(), commands);
+    let follow_options = FollowOptions {
+        least_pause: options.least_pause,
+        deadline,
+        patience: options.patience,
+        input_patience: options.input.patience(),
+    };
+    let Watch { subscription, reporter, commands, recorder, answers } = &mut watch;
+    let attendance = Attendance { subscription, reporter: reporter.as_mut(), answerer: answers, commands };
+    let following = follow(session, task.clone(), &follow_options, attendance);
     // Who reads events and leaves has seen enough. A server that ends with us is followed all the same.
     let had_enough = context.printer.output() == Output::Jsonl && !context.server_is_child();
     let (mut ending, task) = tokio::select! {

@@ -186,7 +186,8 @@ impl Recorder {
 
     /// Following has ended.
     pub(super) fn ended(&self, ending: &Ending, task: &Task) {
-        if !matches!(ending, Ending::Broken(_) | Ending::CancelUnconfirmed | Ending::InputRequired | Ending::Left(_)) {
+        if !matches!(ending, Ending::Broken(_) | Ending::CancelUnconfirmed | Ending::InputRequired(_) | Ending::Left(_))
+        {
             self.holding(|holding| holding.release(&task.id));
         }
         self.write(|record, row| match ending {
@@ -196,7 +197,7 @@ impl Recorder {
             Ending::Lost { error, .. } => record.lost(row, &error.to_string()),
             Ending::Broken(error) if error.is_servers_end() => record.lost(row, &error.to_string()),
             Ending::Broken(error) => record.trail(row, "out of sight", Some(&error.to_string())),
-            Ending::CancelUnconfirmed | Ending::InputRequired | Ending::Left(_) => {
+            Ending::CancelUnconfirmed | Ending::InputRequired(_) | Ending::Left(_) => {
                 record.seen(row, task)?;
                 record.trail(row, "left", None)
             }
@@ -221,6 +222,12 @@ impl Reporter for Recorder {
             }
             Event::PollFailed { reason, .. } => {
                 self.write(|record, row| record.trail(row, "poll failed", Some(reason)))
+            }
+            Event::Asked { question } => self.write(|record, row| record.trail(row, "asked", Some(question.message()))),
+            Event::Answered { action, .. } => self.write(|record, row| record.trail(row, "answered", Some(action))),
+            Event::Withdrawn { .. } => self.write(|record, row| record.trail(row, "question withdrawn", None)),
+            Event::AnswerLost { reason, .. } => {
+                self.write(|record, row| record.trail(row, "answer not delivered", Some(reason)));
             }
             Event::Called { .. } | Event::Progress(_) => {}
         }

@@ -11,7 +11,7 @@ use super::{Context, trace};
 use crate::holder::HeldSettings;
 use crate::model::{Secret, text};
 use crate::rpc::{ConnectionError, Tap};
-use crate::session::{Remark, Remarks, Session, SessionError, SessionSettings};
+use crate::session::{Abilities, Remark, Remarks, Session, SessionError, SessionSettings};
 use crate::transport::http::HttpSettings;
 use crate::transport::stdio::{ServerCommand, StdioSettings};
 use crate::transport::{Notice, Notices, http, stdio};
@@ -159,7 +159,12 @@ async fn open(context: &Context, target: &ServerTarget, need: Need) -> anyhow::R
     };
     let connection = connection.map_err(|error| SessionError::Connection(error.into()))?;
     let remarks = remarks(context);
-    let session = SessionSettings { start_limit: settings.start_limit, request_limit: settings.request_limit, remarks };
+    let session = SessionSettings {
+        start_limit: settings.start_limit,
+        request_limit: settings.request_limit,
+        abilities: Abilities::default(),
+        remarks,
+    };
     if let (Some(protocol), true) = (&context.old_protocol, context.http_session.id().is_some()) {
         return Ok(Session::resume(connection, session, protocol));
     }
@@ -228,6 +233,7 @@ fn remarks(context: &Context) -> Remarks {
                 printer.relay(format!("server log | {}{logger}: {}", text::line(&level), text::line(&words)));
             }
         }
+        Remark::Asked(_) => {}
         Remark::Refused { method } => {
             printer.relay(format!(
                 "note: the server asked for `{}`, which this client did not offer; it was refused",

@@ -3,7 +3,7 @@
 use super::held::ServerGone;
 use super::lookup::LookupError;
 use super::server::TargetError;
-use super::{Context, tools::UnknownTool};
+use super::{Context, answering, tools::UnknownTool};
 use crate::arguments::ArgumentError;
 use crate::holder::HoldError;
 use crate::lifecycle::{Ending, Leaving};
@@ -283,10 +283,13 @@ pub fn of_ending(context: &Context, ending: &Ending, task: &Task) -> Trouble {
                 _ => trouble,
             }
         }
-        Ending::InputRequired => {
+        Ending::InputRequired(Some(question)) => answering::trouble(context, question, Some(id)),
+        Ending::InputRequired(None) => {
             let words =
                 task.status_message.as_deref().map_or_else(String::new, |words| format!(": {}", text::line(words)));
-            new("input_required", Exit::InputNeeded, format!("task {id} waits for an answer{words}"))
+            let message =
+                format!("task {id} waits for an answer, but its question does not come to this command{words}");
+            new("input_required", Exit::InputNeeded, message).hint(context.command_for("answer", id))
         }
         Ending::Left(leaving) => {
             let why = why_left(*leaving);

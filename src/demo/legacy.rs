@@ -67,7 +67,7 @@ impl Server {
             tokio::spawn(async move {
                 let work = Work::new(reporter(peer.clone(), token, None));
                 let outcome = tool.run(&work, &arguments).await;
-                peer.respond(&id, &outcome);
+                let _ = peer.respond(&id, &outcome).await;
             });
             return None;
         };
@@ -178,7 +178,7 @@ async fn hand_out(peer: Peer, id: RequestId, entry: Arc<Entry>) {
             Err(RpcError::new(codes::INTERNAL_ERROR, format!("Task {} has no result: {}", entry.id, status.as_str())))
         }
     };
-    peer.respond(&id, &outcome);
+    let _ = peer.respond(&id, &outcome).await;
 }
 
 /// What the tools tell their progress to.

@@ -2,16 +2,24 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use futures_util::future::LocalBoxFuture;
 use tokio::time::Instant;
 
+use super::answering::{Answerer, Attended, Attending, Reply};
 use super::event::{Event, Reporter};
-use super::follow::{Command, Ending, Leaving};
-use crate::model::{Task, TaskStatus, ToolResult};
-use crate::session::{CallMode, CallReply, CallRequest, Hint, PendingCall, Session, SessionError, Subscription};
+use super::follow::{Attendance, Command, Ending, Leaving};
+use crate::model::rpc_error::codes;
+use crate::model::{RpcError, Task, TaskStatus, ToolResult};
+use crate::session::{
+    Answer, CallMode, CallReply, CallRequest, Hint, PendingCall, Question, QuestionKind, Session, SessionError,
+    Subscription,
+};
 
 /// How long telling the server of an abandoned call may take, and how long its answer may still come.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How long a task may take to come before the questions that came first are answered.
+const BEFORE_TASK: Duration = Duration::from_secs(1);
 
 /// How the call itself ended.
 #[derive(Debug)]
@@ -41,26 +49,52 @@ pub fn may_have_started(error: &SessionError) -> bool {
 
 /// Calls once. `idle_limit` is how long the server may be silent, progress counting as a sign of life; `deadline` is when
 /// to stop waiting in any case.
+///
+/// A question that nobody answers is dismissed. Where a task is to come, its questions are left to whoever follows that, unless
+/// it does not come.
 pub async fn call(
     session: &Session,
     request: &CallRequest,
-    subscription: &mut Subscription,
     idle_limit: Option<Duration>,
     deadline: Option<Instant>,
-    reporter: &mut dyn Reporter,
-    commands: &mut mpsc::UnboundedReceiver<Command>,
+    attendance: Attendance<'_>,
 ) -> CallEnding {
+    let Attendance { subscription, reporter, answerer, commands } = attendance;
+    let first = if request.mode == CallMode::Task { BEFORE_TASK } else { Duration::ZERO };
+    let dismissing = Dismissing { answerer, first };
+    let mut attending = Attending::new(session, &dismissing);
     let mut pending = session.call(request, subscription).await;
     reporter.report(&Event::Called { tool: request.tool.clone() });
     let mut heard = Instant::now();
     let mut commands_open = true;
     loop {
-        let idle = idle_limit.and_then(|limit| heard.checked_add(limit));
+        // While we are the one who is waited for, the server may well be silent.
+        let idle = idle_limit.filter(|_| !attending.is_busy()).and_then(|limit| heard.checked_add(limit));
         let wake = [idle, deadline].into_iter().flatten().min();
         tokio::select! {
             // First, because a task's creation is told before its progress; what was said before a result is told then.
             biased;
             reply = pending.reply() => return answered(reply, subscription, reporter),
+            inquiry = subscription.question() => {
+                if request.mode == CallMode::Plain {
+                    reporter.report(&Event::Asked { question: inquiry.question().clone() });
+                }
+                attending.take(inquiry);
+            }
+            attended = attending.next() => {
+                heard = Instant::now();
+                match attended {
+                    Attended::Answered(question, answer) => {
+                        reporter.report(&Event::Answered { question, action: answer.action() });
+                    }
+                    Attended::Undelivered(question, error) => {
+                        reporter.report(&Event::AnswerLost { question, reason: error.to_string() });
+                    }
+                    Attended::Withdrawn(question) | Attended::Left(question) => {
+                        reporter.report(&Event::Withdrawn { question });
+                    }
+                }
+            }
             hint = subscription.next() => {
                 heard = Instant::now();
                 if let Hint::Progress(progress) = hint {
@@ -102,7 +136,7 @@ pub async fn call(
 
 fn answered(
     reply: Result<CallReply, SessionError>,
-    subscription: &mut Subscription,
+    subscription: &Subscription,
     reporter: &mut dyn Reporter,
 ) -> CallEnding {
     match reply {
@@ -115,6 +149,29 @@ fn answered(
             CallEnding::Task(task)
         }
         Err(error) => CallEnding::Failed(error),
+    }
+}
+
+/// Dismisses what nobody answers: a plain call cannot wait for somebody who comes later.
+struct Dismissing<'a> {
+    answerer: &'a dyn Answerer,
+    /// How long a question waits first.
+    first: Duration,
+}
+
+impl Answerer for Dismissing<'_> {
+    fn answer<'a>(&'a self, question: &'a Question) -> LocalBoxFuture<'a, Reply> {
+        Box::pin(async {
+            tokio::time::sleep(self.first).await;
+            match (self.answerer.answer(question).await, &question.kind) {
+                (Reply::Leave, QuestionKind::Sampling) => {
+                    let error = RpcError::new(codes::USER_REJECTED, "nobody here can answer");
+                    Reply::Answer(Answer::Refuse(error))
+                }
+                (Reply::Leave, _) => Reply::Answer(Answer::Cancel),
+                (reply, _) => reply,
+            }
+        })
     }
 }
 
@@ -143,7 +200,7 @@ async fn cancel(session: &Session, task: Task, reporter: &mut dyn Reporter) -> C
 }
 
 /// Reports the progress that was heard and not told yet.
-pub(super) fn tell_rest(subscription: &mut Subscription, reporter: &mut dyn Reporter) {
+pub(super) fn tell_rest(subscription: &Subscription, reporter: &mut dyn Reporter) {
     while let Some(hint) = subscription.try_next() {
         if let Hint::Progress(progress) = hint {
             reporter.report(&Event::Progress(progress));

@@ -19,10 +19,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::event::Event;
-use super::follow::Ending;
+use super::follow::{Ending, FollowOptions};
 use super::limits::{
-    BESIDE, CANCEL_PATIENCE, FAST, GRACE, INPUT_PATIENCE, LATE, LONGEST_BACKOFF, NOT_AT_ONCE, ODD_ANSWERS,
-    RESULT_ATTEMPTS,
+    BESIDE, CANCEL_PATIENCE, FAST, GRACE, LATE, LONGEST_BACKOFF, NOT_AT_ONCE, ODD_ANSWERS, RESULT_ATTEMPTS,
 };
 use super::pace::{FLOOR, Pace};
 use crate::model::rpc_error::codes;
@@ -68,6 +67,10 @@ pub(super) struct Course {
     pace: Pace,
     /// How long the server may be out of reach.
     patience: Option<Duration>,
+    /// How long the task may ask for input without a question that comes to us.
+    input_patience: Option<Duration>,
+    /// A question is being attended to.
+    attending: bool,
     next_poll: Instant,
     last_poll: Instant,
     /// A notification came while a poll was on its way, which may have been asked too early.
@@ -99,22 +102,17 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// Starts from the first sight of a task. `holds` is whether this era's results are asked for apart; `patience` is how
-    /// long the server may be out of reach, `None`: for ever.
-    pub(super) fn new(
-        task: Task,
-        user_pause: Option<Duration>,
-        patience: Option<Duration>,
-        holds: bool,
-        now: Instant,
-    ) -> Self {
-        let mut pace = Pace::new(user_pause);
+    /// Starts from the first sight of a task. `holds` is whether this era's results are asked for apart.
+    pub(super) fn new(task: Task, options: &FollowOptions, holds: bool, now: Instant) -> Self {
+        let mut pace = Pace::new(options.least_pause);
         pace.hear(task.poll_interval);
         let next_poll = now + pace.next_pause();
         let mut course = Self {
             phase: Phase::Running,
             pace,
-            patience,
+            patience: options.patience,
+            input_patience: options.input_patience,
+            attending: false,
             next_poll,
             last_poll: now,
             look_again: false,
@@ -207,6 +205,22 @@ impl Course {
         [poll, ask, phase].into_iter().flatten().min()
     }
 
+    /// Whether the task has asked for input for so long that its question will not come to us.
+    fn asks_in_vain(&self, now: Instant) -> bool {
+        let end = self.input_since.zip(self.input_patience).and_then(|(since, patience)| since.checked_add(patience));
+        !self.attending && end.is_some_and(|end| now >= end)
+    }
+
+    /// Whether a question of the server is being attended to. Where the last one is dealt with, the server has a while to
+    /// take notice.
+    pub(super) fn attending(&mut self, attending: bool, now: Instant) {
+        if self.attending && !attending && self.input_since.is_some() {
+            self.input_since = Some(now);
+            self.next_poll = self.next_poll.min(now + FLOOR);
+        }
+        self.attending = attending;
+    }
+
     /// When an ended task's result is given up, questions unanswered.
     fn last_wait(&self, since: Instant) -> Option<Instant> {
         if self.withheld.is_some() {
@@ -278,8 +292,8 @@ impl Course {
                 } else if self.task.status.is_terminal() {
                     self.end(self.task.status.clone(), now);
                     return;
-                } else if self.input_since.is_some_and(|since| now >= since + INPUT_PATIENCE) {
-                    self.ending = Some(Ending::InputRequired);
+                } else if self.asks_in_vain(now) {
+                    self.ending = Some(Ending::InputRequired(None));
                 } else if look_again {
                     self.wake(now);
                 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{Task, TaskId};
-use crate::session::Progress;
+use crate::session::{Progress, Question};
 
 /// Something that happened. Text of the server is not yet escaped.
 #[derive(Clone, Debug)]
@@ -27,6 +27,30 @@ pub enum Event {
     },
     /// Progress was told.
     Progress(Progress),
+    /// The server asks something. Not yet escaped.
+    Asked {
+        /// What.
+        question: Question,
+    },
+    /// A question was answered.
+    Answered {
+        /// Which.
+        question: Question,
+        /// How: the wire's word for it.
+        action: &'static str,
+    },
+    /// A question needs no answer any more.
+    Withdrawn {
+        /// Which.
+        question: Question,
+    },
+    /// An answer could not be delivered.
+    AnswerLost {
+        /// To which question.
+        question: Question,
+        /// Why; escaped.
+        reason: String,
+    },
     /// A poll failed in passing.
     PollFailed {
         /// Which task's.

@@ -8,12 +8,13 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::answering::{Answerer, Attended, Attending};
 use super::call::tell_rest;
 use super::course::Course;
-use super::event::Reporter;
-use super::limits::PATIENCE;
+use super::event::{Event, Reporter};
+use super::limits::{INPUT_PATIENCE, PATIENCE};
 use crate::model::{RpcError, Task, TaskOutcome, TaskStatus, Ttl};
-use crate::session::{Session, SessionError, Subscription};
+use crate::session::{Question, Session, SessionError, Subscription};
 
 /// How to follow.
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +25,13 @@ pub struct FollowOptions {
     pub deadline: Option<Instant>,
     /// How long the server may be out of reach before its task is left to itself; `None`: for ever.
     pub patience: Option<Duration>,
+    /// How long the task may ask for input without a question that comes to us; `None`: for ever.
+    pub input_patience: Option<Duration>,
 }
 
 impl Default for FollowOptions {
     fn default() -> Self {
-        Self { least_pause: None, deadline: None, patience: Some(PATIENCE) }
+        Self { least_pause: None, deadline: None, patience: Some(PATIENCE), input_patience: Some(INPUT_PATIENCE) }
     }
 }
 
@@ -85,8 +88,8 @@ pub enum Ending {
         /// The session that the task belonged to is gone.
         with_session: bool,
     },
-    /// The task waits for an answer that nobody here gives.
-    InputRequired,
+    /// The task waits for an answer that nobody here gives: to this question, where the server has put it to us.
+    InputRequired(Option<Question>),
     /// The task goes on without us.
     Left(Leaving),
     /// The server cannot be asked any more; the task may go on.
@@ -96,23 +99,35 @@ pub enum Ending {
 /// A question that was put to the server, if one was.
 type Asked<'a, T> = Option<Pin<Box<dyn Future<Output = Result<T, SessionError>> + 'a>>>;
 
-/// Follows `task` to its end. `commands` may be closed: that asks for nothing.
+/// Who has a part in waiting for a call or its task.
+pub struct Attendance<'a> {
+    /// Hears what the server says unasked.
+    pub subscription: &'a Subscription,
+    /// Is told what happens.
+    pub reporter: &'a mut dyn Reporter,
+    /// Answers what the server asks.
+    pub answerer: &'a dyn Answerer,
+    /// Brings what the user wants meanwhile. It may be closed: that asks for nothing.
+    pub commands: &'a mut mpsc::UnboundedReceiver<Command>,
+}
+
+/// Follows `task` to its end.
 pub async fn follow(
     session: &Session,
     task: Task,
-    subscription: &mut Subscription,
     options: &FollowOptions,
-    reporter: &mut dyn Reporter,
-    commands: &mut mpsc::UnboundedReceiver<Command>,
+    attendance: Attendance<'_>,
 ) -> (Ending, Task) {
+    let Attendance { subscription, reporter, answerer, commands } = attendance;
     let id = task.id.clone();
     subscription.follow(&id);
     let mut results = FuturesUnordered::new();
     let mut poll: Asked<'_, Task> = None;
     let mut cancel: Asked<'_, Option<Task>> = None;
     let mut commands_open = true;
+    let mut attending = Attending::new(session, answerer);
     let renewals = session.renewals();
-    let mut course = Course::new(task, options.least_pause, options.patience, session.holds_results(), Instant::now());
+    let mut course = Course::new(task, options, session.holds_results(), Instant::now());
     loop {
         for event in course.take_events() {
             reporter.report(&event);
@@ -150,6 +165,27 @@ pub async fn follow(
             reply = wait(&mut cancel) => {
                 cancel = None;
                 course.cancel_replied(reply, Instant::now());
+            }
+            inquiry = subscription.question() => {
+                reporter.report(&Event::Asked { question: inquiry.question().clone() });
+                attending.take(inquiry);
+                course.attending(attending.is_busy(), Instant::now());
+            }
+            attended = attending.next() => {
+                course.attending(attending.is_busy(), Instant::now());
+                match attended {
+                    Attended::Answered(question, answer) => {
+                        reporter.report(&Event::Answered { question, action: answer.action() });
+                    }
+                    Attended::Withdrawn(question) => reporter.report(&Event::Withdrawn { question }),
+                    Attended::Undelivered(question, error) => {
+                        reporter.report(&Event::AnswerLost { question: question.clone(), reason: error.to_string() });
+                        return (Ending::InputRequired(Some(question)), course.task().clone());
+                    }
+                    Attended::Left(question) => {
+                        return (Ending::InputRequired(Some(question)), course.task().clone());
+                    }
+                }
             }
             hint = subscription.next() => course.hinted(hint, poll.is_some(), Instant::now()),
             command = commands.recv(), if commands_open => match command {

@@ -18,8 +18,8 @@ pub(super) const LATE: Duration = Duration::from_secs(60);
 pub(super) const RESULT_ATTEMPTS: u32 = 4;
 /// How many polls in a row may be answered with an error that says nothing clear.
 pub(super) const ODD_ANSWERS: u32 = 3;
-/// How long a question may stand unanswered, as it may be withdrawn when it is refused.
-pub(super) const INPUT_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a task may ask for input before its question comes to us, as some come in other ways than they were announced.
+pub const INPUT_PATIENCE: Duration = Duration::from_secs(3);
 /// How long a cancellation may take.
 pub(super) const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest pause between attempts after failures.

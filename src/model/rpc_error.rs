@@ -36,6 +36,8 @@ impl std::error::Error for RpcError {}
 
 /// The error codes that this client tells apart.
 pub mod codes {
+    /// The user would not answer. Spec 2025-11-25, client/sampling, "Error Handling".
+    pub const USER_REJECTED: i64 = -1;
     /// Not a request the receiver can take in its present state.
     pub const INVALID_REQUEST: i64 = -32600;
     /// The receiver does not know the method.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::printer::Printer;
 use crate::lifecycle::{Event, Reporter};
 use crate::model::{Task, TaskId, duration};
+use crate::session::Question;
 
 /// Writes events to stdout.
 #[derive(Debug)]
@@ -17,6 +18,10 @@ impl Jsonl {
     /// Writes to `printer`'s stdout.
     pub fn new(printer: Printer) -> Self {
         Self { printer, task: None }
+    }
+
+    fn task_of<'a>(&'a self, question: &'a Question) -> Option<&'a str> {
+        question.task.as_ref().or(self.task.as_ref()).map(TaskId::as_str)
     }
 }
 
@@ -47,6 +52,30 @@ impl Reporter for Jsonl {
                 "message": reason,
                 "retryInMs": duration::millis(*retry_in),
                 "givesUpInMs": gives_up_in.map(duration::millis),
+            }),
+            Event::Asked { question } => json!({
+                "event": "asked",
+                "taskId": self.task_of(question),
+                "question": question.id.to_json(),
+                "method": question.method,
+                "params": question.params.value(),
+            }),
+            Event::Answered { question, action } => json!({
+                "event": "answered",
+                "taskId": self.task_of(question),
+                "question": question.id.to_json(),
+                "action": action,
+            }),
+            Event::Withdrawn { question } => json!({
+                "event": "questionWithdrawn",
+                "taskId": self.task_of(question),
+                "question": question.id.to_json(),
+            }),
+            Event::AnswerLost { question, reason } => json!({
+                "event": "answerLost",
+                "taskId": self.task_of(question),
+                "question": question.id.to_json(),
+                "message": reason,
             }),
             Event::CancelAsked { id } => json!({"event": "cancelAsked", "taskId": id.as_str()}),
             Event::CancelRefused { id, reason } => {

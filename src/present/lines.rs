@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::printer::Printer;
 use crate::lifecycle::{Event, Reporter};
 use crate::model::{Task, Ttl, duration, text};
-use crate::session::Progress;
+use crate::session::{Progress, Question, QuestionKind};
 
 /// The least time between two lines about progress.
 const APART: Duration = Duration::from_secs(1);
@@ -75,6 +75,10 @@ pub(super) fn story(event: &Event, name: Option<&str>) -> Vec<String> {
             let end = gives_up_in.map_or_else(String::new, |left| format!(", giving up in {}", duration::human(left)));
             vec![format!("cannot see the task: {reason}; next look in {}{end}", duration::human(*retry_in))]
         }
+        Event::Asked { question } => vec![format!("the server asks: {}", asked(question))],
+        Event::Answered { action, .. } => vec![format!("answered: {action}")],
+        Event::Withdrawn { .. } => vec!["the question is no longer asked".to_owned()],
+        Event::AnswerLost { reason, .. } => vec![format!("the answer could not be delivered: {reason}")],
         Event::CancelAsked { id } => vec![format!("asking to cancel task {id}")],
         Event::CancelRefused { id, reason } => vec![format!("task {id} is not cancelled: {reason}")],
     };
@@ -100,6 +104,14 @@ fn status(task: &Task) -> String {
     match &task.status_message {
         Some(words) => format!("{}: {}", task.status, message(words)),
         None => task.status.to_string(),
+    }
+}
+
+/// What a question is about, on one line.
+fn asked(question: &Question) -> String {
+    match &question.kind {
+        QuestionKind::Sampling => "a language model is to say something".to_owned(),
+        QuestionKind::Form { .. } | QuestionKind::Url { .. } => message(question.message()),
     }
 }
 

@@ -92,7 +92,8 @@ impl Trouble {
             Exit::StillRunning | Exit::Cancelled => printer.plain_error(&self.message),
             _ => printer.error(&self.message),
         }
-        if let Some(data) = &self.data
+        // What is asked is in the message already.
+        if let Some(data) = self.data.as_ref().filter(|_| self.exit != Exit::InputNeeded)
             && printer.output() == Output::Text
         {
             printer.plain_error(&format!("  data: {}", crate::model::text::line(data.text())));

@@ -18,7 +18,8 @@ pub enum RequestId {
 }
 
 impl RequestId {
-    fn read(value: &Value) -> Option<Self> {
+    /// Reads an id; `None` where it is no text and no number.
+    pub fn read(value: &Value) -> Option<Self> {
         match value {
             Value::Number(number) => Some(Self::Number(number.clone())),
             Value::String(text) => Some(Self::Text(text.clone())),

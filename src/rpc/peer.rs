@@ -129,8 +129,11 @@ impl Peer {
     /// # Errors
     /// Where the transport could not deliver it.
     pub async fn notify(&self, method: &str, params: &Value) -> Result<(), Arc<ConnectionError>> {
+        self.deliver(message::notification(method, params)).await
+    }
+
+    async fn deliver(&self, text: String) -> Result<(), Arc<ConnectionError>> {
         let (delivered, receiver) = oneshot::channel();
-        let text = message::notification(method, params);
         let closed = || Arc::new(ConnectionError::Closed);
         self.shared.outbound.send(Outbound::Message { text, delivered: Some(delivered) }).map_err(|_| closed())?;
         receiver.await.unwrap_or_else(|_| Err(closed()))
@@ -142,9 +145,12 @@ impl Peer {
         let _ = self.shared.outbound.send(Outbound::Message { text, delivered: None });
     }
 
-    /// Answers a request that a [`Handler`] kept.
-    pub fn respond(&self, id: &RequestId, outcome: &Result<Value, RpcError>) {
-        let _ = self.shared.outbound.send(Outbound::Message { text: message::response(id, outcome), delivered: None });
+    /// Answers a request that a [`Handler`] kept, and waits until the transport has delivered the answer.
+    ///
+    /// # Errors
+    /// Where the transport could not deliver it.
+    pub async fn respond(&self, id: &RequestId, outcome: &Result<Value, RpcError>) -> Result<(), Arc<ConnectionError>> {
+        self.deliver(message::response(id, outcome)).await
     }
 
     /// Tells the transport that the handshake agreed on `version`.

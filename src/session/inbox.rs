@@ -10,10 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::wire;
+use super::desk::{Desk, Inquiry};
+use super::question::{Question, QuestionId, SAMPLE};
+use super::{Abilities, wire};
+use crate::model::rpc_error::codes;
 use crate::model::{RawJson, RpcError, Task, TaskId};
 use crate::rpc::peer::{Handler, RequestReply, method_not_found};
-use crate::rpc::{IncomingNotification, IncomingRequest};
+use crate::rpc::{IncomingNotification, IncomingRequest, RequestId};
 
 /// Hints kept for one subscription.
 const QUEUE: usize = 1_024;
@@ -54,6 +57,8 @@ pub enum Remark {
         /// The message, or JSON.
         text: String,
     },
+    /// A question, which waits for whoever follows its task.
+    Asked(Question),
     /// A request that this client did not offer to serve; it was refused.
     Refused {
         /// What was asked for.
@@ -91,6 +96,8 @@ impl fmt::Debug for Remarks {
 #[derive(Debug)]
 pub(super) struct Inbox {
     state: Arc<Mutex<State>>,
+    desk: Desk,
+    abilities: Abilities,
     remarks: Remarks,
 }
 
@@ -123,15 +130,20 @@ fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
 }
 
 impl Inbox {
-    pub(super) fn new(remarks: Remarks) -> Self {
-        Self { state: Arc::default(), remarks }
+    pub(super) fn new(abilities: Abilities, remarks: Remarks) -> Self {
+        Self { state: Arc::default(), desk: Desk::default(), abilities, remarks }
+    }
+
+    /// The questions that nobody has answered.
+    pub(super) fn desk(&self) -> &Desk {
+        &self.desk
     }
 
     pub(super) fn subscribe(&self, token: String) -> Subscription {
         let queue = Queue::default();
         let wake = Arc::clone(&queue.wake);
         lock(&self.state).queues.insert(token.clone(), queue);
-        Subscription { token, wake, state: Arc::clone(&self.state) }
+        Subscription { token, wake, desk: self.desk.clone(), state: Arc::clone(&self.state) }
     }
 
     fn progress(&self, params: &Value) {
@@ -183,8 +195,25 @@ impl Inbox {
 
 impl Handler for Inbox {
     fn request(&self, request: IncomingRequest) -> RequestReply {
-        self.remarks.tell(Remark::Refused { method: request.method.clone() });
-        method_not_found(&request.method)
+        let refuse = || {
+            self.remarks.tell(Remark::Refused { method: request.method.clone() });
+            method_not_found(&request.method)
+        };
+        if request.method == SAMPLE && !self.abilities.sampling {
+            return refuse();
+        }
+        match Question::read(&request) {
+            Some(Ok(question)) => {
+                if !self.desk.put(question.clone()) {
+                    let error = RpcError::new(codes::INTERNAL_ERROR, "too many questions are open");
+                    return RequestReply::Now(Err(error));
+                }
+                self.remarks.tell(Remark::Asked(question));
+                RequestReply::Later
+            }
+            Some(Err(error)) => RequestReply::Now(Err(error)),
+            None => refuse(),
+        }
     }
 
     fn notification(&self, notification: IncomingNotification) {
@@ -197,6 +226,11 @@ impl Handler for Inbox {
                 }
             }
             "notifications/message" => self.log(&params),
+            "notifications/cancelled" => {
+                if let Some(id) = params.get("requestId").and_then(RequestId::read) {
+                    self.desk.withdraw(&QuestionId(id));
+                }
+            }
             _ => {}
         }
     }
@@ -211,6 +245,7 @@ impl Handler for Inbox {
 pub struct Subscription {
     token: String,
     wake: Arc<Notify>,
+    desk: Desk,
     state: Arc<Mutex<State>>,
 }
 
@@ -231,10 +266,17 @@ impl Subscription {
                 queue.push(Hint::Task(task));
             }
         }
+        drop(state);
+        self.desk.look_again();
+    }
+
+    /// Waits for the next question that is asked for this call or task.
+    pub async fn question(&self) -> Inquiry {
+        self.desk.take(|| lock(&self.state).queues.get(&self.token).and_then(|queue| queue.task.clone())).await
     }
 
     /// Waits for the next hint.
-    pub async fn next(&mut self) -> Hint {
+    pub async fn next(&self) -> Hint {
         loop {
             match self.try_next() {
                 Some(hint) => return hint,
@@ -244,7 +286,7 @@ impl Subscription {
     }
 
     /// The next hint, if one is there.
-    pub fn try_next(&mut self) -> Option<Hint> {
+    pub fn try_next(&self) -> Option<Hint> {
         lock(&self.state).queues.get_mut(&self.token)?.hints.pop_front()
     }
 }

@@ -2,15 +2,13 @@
 //!
 //! Pure shapes, but for the handshake. Nothing outside `session` can name them.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::error::SessionError;
 use super::negotiation::CallMode;
 use super::profile::{Era, Profile, TaskCapability};
-use super::{CallReply, CallRequest, wire};
+use super::{Abilities, CallReply, CallRequest, SessionSettings, wire};
 use crate::model::{RawJson, TaskId, ToolResult, text};
 use crate::rpc::{Peer, RequestHead, RequestId};
 
@@ -28,10 +26,11 @@ const INITIALIZED: &str = "notifications/initialized";
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// The handshake. Spec 2025-11-25, basic/lifecycle, "Initialization".
-pub(super) async fn open(peer: &Peer, limit: Option<Duration>) -> Result<Profile, SessionError> {
+pub(super) async fn open(peer: &Peer, settings: &SessionSettings) -> Result<Profile, SessionError> {
+    let limit = settings.start_limit;
     let params = json!({
         "protocolVersion": VERSIONS[0],
-        "capabilities": {},
+        "capabilities": capabilities(&settings.abilities),
         "clientInfo": {"name": "mcp-task", "title": "mcp-task", "version": env!("CARGO_PKG_VERSION")},
     });
     let shake = async {
@@ -49,6 +48,15 @@ pub(super) async fn open(peer: &Peer, limit: Option<Duration>) -> Result<Profile
             Err(_) => Err(SessionError::TimedOut { method: INITIALIZE, limit }),
         },
     }
+}
+
+/// Spec 2025-11-25, basic/lifecycle, "Capability Negotiation".
+fn capabilities(abilities: &Abilities) -> Value {
+    let mut capabilities = json!({"elicitation": {"form": {}, "url": {}}});
+    if abilities.sampling {
+        capabilities["sampling"] = json!({});
+    }
+    capabilities
 }
 
 fn read_profile(reply: &RawJson) -> Result<Profile, SessionError> {

@@ -20,18 +20,22 @@ use tokio::time::timeout;
 use crate::model::{RawJson, Task, TaskId, Tool, ToolResult};
 use crate::rpc::{CallError, Connection, InFlight, Peer, RequestHead};
 
+mod desk;
 mod error;
 mod inbox;
 mod legacy;
 mod negotiation;
 mod pages;
 mod profile;
+mod question;
 mod wire;
 
+pub use desk::Inquiry;
 pub use error::{SessionError, is_unknown_task};
 pub use inbox::{Hint, Progress, Remark, Remarks, Subscription};
 pub use negotiation::{CallMode, Disagreement, TaskWish};
 pub use profile::{Era, Profile, TaskCapability};
+pub use question::{Answer, Question, QuestionId, QuestionKind};
 
 use inbox::Inbox;
 
@@ -46,8 +50,17 @@ pub struct SessionSettings {
     /// How long any other short request may take; `None`: for ever. It never bounds a tool call or a waiting
     /// `tasks/result`.
     pub request_limit: Option<Duration>,
+    /// What the server is told that it may ask for.
+    pub abilities: Abilities,
     /// Hears what the server says beside its answers.
     pub remarks: Remarks,
+}
+
+/// What a server may ask for beside the answers of a person, which it always may.
+#[derive(Clone, Debug, Default)]
+pub struct Abilities {
+    /// Words of a language model.
+    pub sampling: bool,
 }
 
 /// What a call asks for.
@@ -97,16 +110,18 @@ impl Session {
     /// # Errors
     /// Where the server cannot be reached or does not answer in time, and where no protocol version is shared.
     pub async fn open(connection: Connection, settings: SessionSettings) -> Result<Self, SessionError> {
-        let inbox = Arc::new(Inbox::new(settings.remarks.clone()));
+        let inbox = Arc::new(Inbox::new(settings.abilities.clone(), settings.remarks.clone()));
         let peer = Peer::start(connection, inbox.clone());
-        let profile = legacy::open(&peer, settings.start_limit).await?;
+        let profile = legacy::open(&peer, &settings).await?;
         Ok(Self::new(peer, inbox, settings, profile))
     }
 
     /// Goes on with a session that an earlier process opened, whose handshake agreed on `version`. Nothing is sent; where
     /// the server has lost it, the first question finds out and opens a new one.
     pub fn resume(connection: Connection, settings: SessionSettings, version: &str) -> Self {
-        let inbox = Arc::new(Inbox::new(settings.remarks.clone()));
+        // What it was told then is not known here; what it asks for it was offered.
+        let abilities = Abilities { sampling: true };
+        let inbox = Arc::new(Inbox::new(abilities, settings.remarks.clone()));
         let peer = Peer::start(connection, inbox.clone());
         peer.negotiated(version);
         Self::new(peer, inbox, settings, Profile::of_old_session(version))
@@ -222,6 +237,30 @@ impl Session {
         Ok(Some(pages.into_items(|task| task.id.as_str().to_owned())))
     }
 
+    /// The questions of the server that nobody has answered.
+    pub fn open_questions(&self) -> Vec<Question> {
+        self.inbox.desk().questions()
+    }
+
+    /// Answers a question, once.
+    ///
+    /// # Errors
+    /// Where the answer could not be delivered; the question then stays open.
+    pub async fn answer(&self, inquiry: Inquiry, answer: &Answer) -> Result<(), SessionError> {
+        self.answer_recorded(inquiry.question(), answer).await?;
+        inquiry.settle();
+        Ok(())
+    }
+
+    /// Answers a question that an earlier process was asked, which works as long as the server waits for it.
+    ///
+    /// # Errors
+    /// Where the answer could not be delivered.
+    pub async fn answer_recorded(&self, question: &Question, answer: &Answer) -> Result<(), SessionError> {
+        let response = question.response(answer);
+        self.peer.respond(&question.id.0, &response).await.map_err(SessionError::Connection)
+    }
+
     /// Ends the session on the server's side too, unless `keep`: tasks may live and die with it.
     pub async fn close(&self, keep: bool) {
         if !keep {
@@ -289,7 +328,7 @@ impl Session {
 
     async fn shake_hands(&self, due: &mut bool) -> Result<(), SessionError> {
         if *due {
-            legacy::open(&self.peer, self.settings.start_limit).await?;
+            legacy::open(&self.peer, &self.settings).await?;
             *due = false;
             *self.listening.lock().await = Some(listen(&self.peer));
             self.renewed.fetch_add(1, Ordering::Relaxed);

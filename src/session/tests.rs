@@ -8,7 +8,7 @@ use crate::testing::{Answer, serve};
 
 fn settings() -> SessionSettings {
     let limit = Some(Duration::from_secs(5));
-    SessionSettings { start_limit: limit, request_limit: limit, remarks: Remarks::default() }
+    SessionSettings { start_limit: limit, request_limit: limit, ..SessionSettings::default() }
 }
 
 fn gone() -> Answer {
@@ -121,7 +121,7 @@ async fn a_sight_of_a_task_before_its_name_is_known_is_kept() {
     });
     let session = Session::open(connection, settings()).await.unwrap();
     let request = CallRequest { tool: "bake".into(), arguments: json!({}), mode: CallMode::Task, ttl: None };
-    let mut subscription = session.subscribe();
+    let subscription = session.subscribe();
     let reply = session.call(&request, &subscription).await.reply().await.unwrap();
     let CallReply::Task { task, .. } = reply else { panic!("{reply:?}") };
     subscription.follow(&task.id);
@@ -144,7 +144,7 @@ async fn progress_goes_to_the_call_whose_token_it_carries() {
     });
     let session = Session::open(connection, settings()).await.unwrap();
     let request = CallRequest { tool: "bake".into(), arguments: json!({}), mode: CallMode::Plain, ttl: None };
-    let mut subscription = session.subscribe();
+    let subscription = session.subscribe();
     session.call(&request, &subscription).await.reply().await.unwrap();
     let Hint::Progress(progress) = subscription.next().await else { panic!("no progress") };
     assert_eq!((progress.progress, progress.total, progress.message), (-3.0, None, None));

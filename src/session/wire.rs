@@ -63,7 +63,7 @@ fn read_ttl(ttl: Option<&Value>) -> Ttl {
 }
 
 /// The key of `_meta` that says which task a message belongs to.
-const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// The task that a message says it belongs to.
 pub(super) fn related_task(params: &Value) -> Option<TaskId> {

@@ -8,7 +8,7 @@ use super::*;
 use crate::lifecycle::call::{CallEnding, call};
 use crate::lifecycle::event::Event;
 use crate::rpc::ConnectionError;
-use crate::session::{CallMode, CallRequest, Remarks, SessionSettings};
+use crate::session::{CallMode, CallRequest, SessionSettings};
 use crate::testing::{Answer, Transcript, serve};
 
 fn sight(status: &str, interval: impl Into<Value>) -> Value {
@@ -44,7 +44,7 @@ async fn live(
     let (connection, transcript) =
         serve(move |method, params, nth| if method == "initialize" { None } else { answer(method, params, nth) });
     let limit = Some(Duration::from_secs(10));
-    let settings = SessionSettings { start_limit: limit, request_limit: limit, remarks: Remarks::default() };
+    let settings = SessionSettings { start_limit: limit, request_limit: limit, ..SessionSettings::default() };
     let session = Session::open(connection, settings).await.unwrap();
     let task = crate::session::read_task_for_tests(&sight("working", interval.into()));
     let (sender, mut receiver) = mpsc::unbounded_channel();
@@ -57,8 +57,10 @@ async fn live(
         }
     });
     let mut events = Vec::new();
-    let mut subscription = session.subscribe();
-    let (ending, _) = follow(&session, task, &mut subscription, &options, &mut events, &mut receiver).await;
+    let subscription = session.subscribe();
+    let attendance =
+        Attendance { subscription: &subscription, reporter: &mut events, answerer: &(), commands: &mut receiver };
+    let (ending, _) = follow(&session, task, &options, attendance).await;
     let millis = u64::try_from(start.elapsed().as_millis()).unwrap();
     Lived { ending, events, transcript, millis }
 }
@@ -588,7 +590,7 @@ async fn a_question_that_nobody_answers_ends_the_watching_not_the_task() {
         _ => Some(Answer::Result(sight("input_required", 1_000))),
     })
     .await;
-    assert!(matches!(lived.ending, Ending::InputRequired), "{:?}", lived.ending);
+    assert!(matches!(lived.ending, Ending::InputRequired(None)), "{:?}", lived.ending);
     assert_eq!((lived.millis, lived.transcript.count("tasks/result")), (4_000, 1));
 }
 
@@ -649,10 +651,12 @@ async fn plain_call(
     let (connection, transcript) = serve(answer);
     let session = Session::open(connection, SessionSettings::default()).await.unwrap();
     let request = CallRequest { tool: "bake".into(), arguments: json!({}), mode: CallMode::Plain, ttl: None };
-    let mut subscription = session.subscribe();
+    let subscription = session.subscribe();
     let (_sender, mut commands) = mpsc::unbounded_channel();
     let start = Instant::now();
-    let ending = call(&session, &request, &mut subscription, idle, None, &mut (), &mut commands).await;
+    let attendance =
+        Attendance { subscription: &subscription, reporter: &mut (), answerer: &(), commands: &mut commands };
+    let ending = call(&session, &request, idle, None, attendance).await;
     (ending, transcript, start.elapsed().as_millis())
 }
 

@@ -1,0 +1,257 @@
+//! Who answers what a server asks: what was given beforehand, else whom `--on-input` names.
+//!
+//! [`given`] holds the answers of `--answer` and `--answers`, [`exec`] asks a program. Whatever comes of them is checked
+//! against the question's schema before it is sent. Nothing here reads stdin.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use futures_util::future::LocalBoxFuture;
+use serde_json::{Map, Value};
+
+use super::Context;
+use crate::forms::{FieldKind, Form};
+use crate::lifecycle::{Answerer, INPUT_PATIENCE, Reply};
+use crate::model::{TaskId, text};
+use crate::present::{Exit, Trouble};
+use crate::session::{Answer, Question, QuestionKind};
+
+mod exec;
+mod given;
+
+pub use given::{Given, GivenError};
+
+/// How often the very same question is answered without a person: some servers ask for ever.
+const ROUNDS: u32 = 10;
+
+/// How to answer what a server asks.
+#[derive(Clone, Debug, Default)]
+pub struct InputOptions {
+    /// Answers that were given beforehand.
+    pub given: Given,
+    /// What to do where they say nothing.
+    pub otherwise: OnInput,
+}
+
+/// `--on-input`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OnInput {
+    /// Answer with the question's own defaults.
+    Defaults,
+    /// Say no.
+    Decline,
+    /// Dismiss the question.
+    Cancel,
+    /// Leave the task waiting.
+    #[default]
+    Fail,
+    /// Go on; somebody else answers.
+    Wait,
+    /// Ask this program.
+    Exec(Vec<String>),
+}
+
+impl InputOptions {
+    /// How long a task may ask for input without a question that comes to us.
+    pub(super) fn patience(&self) -> Option<std::time::Duration> {
+        (self.otherwise != OnInput::Wait).then_some(INPUT_PATIENCE)
+    }
+}
+
+/// Answers for one call or task.
+#[derive(Debug)]
+pub(super) struct Answers {
+    context: Context,
+    options: InputOptions,
+    tool: Option<String>,
+    state: RefCell<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How often a question was answered.
+    rounds: HashMap<String, u32>,
+    /// Which entries of `--answers` were used.
+    used: Vec<usize>,
+    /// A question that nobody answered.
+    left: Option<Question>,
+}
+
+/// Why there is no answer, beyond that nobody is asked; escaped.
+type NoAnswer = String;
+
+impl Answers {
+    pub(super) fn new(context: &Context, options: &InputOptions, tool: Option<&str>) -> Self {
+        Self {
+            context: context.clone(),
+            options: options.clone(),
+            tool: tool.map(str::to_owned),
+            state: RefCell::default(),
+        }
+    }
+
+    /// The question that nobody answered, if there was one.
+    pub(super) fn left(&self) -> Option<Question> {
+        self.state.borrow_mut().left.take()
+    }
+
+    async fn reply(&self, question: &Question) -> Reply {
+        let reply = match self.try_reply(question).await {
+            Ok(reply) => reply,
+            Err(why) => {
+                self.context.printer.error(&why);
+                Reply::Leave
+            }
+        };
+        if reply == Reply::Leave {
+            self.state.borrow_mut().left = Some(question.clone());
+        }
+        reply
+    }
+
+    async fn try_reply(&self, question: &Question) -> Result<Reply, NoAnswer> {
+        if let Some(answer) = self.given(question)? {
+            self.count(question)?;
+            return Ok(Reply::Answer(answer));
+        }
+        let answer = match &self.options.otherwise {
+            OnInput::Fail => return Ok(Reply::Leave),
+            OnInput::Wait => return Ok(Reply::Wait),
+            _ if matches!(question.kind, QuestionKind::Sampling) => return Ok(Reply::Leave),
+            OnInput::Decline => Answer::Decline,
+            OnInput::Cancel => Answer::Cancel,
+            OnInput::Defaults => defaults(question)?,
+            OnInput::Exec(command) => {
+                self.count(question)?;
+                let asked = exec::Asked {
+                    server: self.context.server_name(),
+                    tool: self.tool.as_deref(),
+                    task: question.task.as_ref(),
+                    question,
+                };
+                let words = exec::run(&self.context.printer, command, &asked).await?;
+                return Ok(Reply::Answer(exec::read(question, &words)?));
+            }
+        };
+        self.count(question)?;
+        Ok(Reply::Answer(answer))
+    }
+
+    /// The answer that was given beforehand.
+    fn given(&self, question: &Question) -> Result<Option<Answer>, NoAnswer> {
+        let mut state = self.state.borrow_mut();
+        self.options.given.answer(question, &mut state.used)
+    }
+
+    /// Counts answers that no person gives.
+    fn count(&self, question: &Question) -> Result<(), NoAnswer> {
+        let mut state = self.state.borrow_mut();
+        let mut params = question.params.value();
+        if let Some(params) = params.as_object_mut() {
+            params.remove("_meta");
+        }
+        let rounds = state.rounds.entry(params.to_string()).or_default();
+        *rounds += 1;
+        if *rounds > ROUNDS {
+            return Err(format!("the server has asked the same {ROUNDS} times and was answered each time"));
+        }
+        Ok(())
+    }
+}
+
+impl Answerer for Answers {
+    fn answer<'a>(&'a self, question: &'a Question) -> LocalBoxFuture<'a, Reply> {
+        Box::pin(self.reply(question))
+    }
+}
+
+/// The form's own defaults, where they make an answer.
+fn defaults(question: &Question) -> Result<Answer, NoAnswer> {
+    match &question.kind {
+        QuestionKind::Form { schema, .. } => {
+            let form = Form::new(schema);
+            let content = form.finish(form.defaults());
+            content
+                .map(|content| Answer::Accept(Some(content)))
+                .map_err(|misfit| format!("the question's own defaults are no answer: {misfit}"))
+        }
+        QuestionKind::Url { .. } | QuestionKind::Sampling => Err("a question of this kind has no defaults".to_owned()),
+    }
+}
+
+/// An answer with this content, checked.
+fn accept(question: &Question, content: Map<String, Value>) -> Result<Answer, NoAnswer> {
+    match &question.kind {
+        QuestionKind::Form { schema, .. } => {
+            let content = Form::new(schema).finish(content).map_err(|misfit| format!("no answer is sent: {misfit}"))?;
+            Ok(Answer::Accept(Some(content)))
+        }
+        QuestionKind::Url { .. } => Ok(Answer::Accept(None)),
+        QuestionKind::Sampling => Err("a question to a language model has no fields".to_owned()),
+    }
+}
+
+/// A question that waits for somebody: what is asked, and how to answer it.
+pub(super) fn trouble(context: &Context, question: &Question, task: Option<&TaskId>) -> Trouble {
+    let whose = task.map_or_else(|| "the server".to_owned(), |id| format!("task {id}"));
+    let message = format!("{whose} waits for an answer: {}", describe(question));
+    let mut trouble = Trouble::new("input_required", Exit::InputNeeded, message);
+    trouble.data = Some(question.params.clone());
+    match task {
+        Some(id) => trouble.task(id).hint(command(context, question, id)),
+        None => trouble,
+    }
+}
+
+/// A question of a plain call that was dismissed.
+pub(super) fn dismissed(question: &Question) -> Trouble {
+    let message = format!("nobody answered, so the question was dismissed: {}", describe(question));
+    Trouble::new("input_required", Exit::InputNeeded, message)
+        .hint("--answer FIELD=… or --answers FILE answers beforehand; --on-input says what to do otherwise")
+}
+
+/// The command that answers a question of a task.
+fn command(context: &Context, question: &Question, id: &TaskId) -> String {
+    let command = context.command_for("answer", id);
+    let QuestionKind::Form { schema, .. } = &question.kind else { return command };
+    let form = Form::new(schema);
+    let fields = form.fields().iter().filter(|field| field.required || form.fields().len() == 1);
+    let arguments: Vec<String> = fields.map(|field| format!(" {}=…", text::line(&field.name))).collect();
+    if arguments.is_empty() { format!("{command} --accept") } else { format!("{command}{}", arguments.concat()) }
+}
+
+/// What is asked, in a few words; escaped.
+pub(super) fn describe(question: &Question) -> String {
+    let message = text::truncate(&text::line(question.message()), 300).into_owned();
+    match &question.kind {
+        QuestionKind::Sampling => "it wants a language model to say something".to_owned(),
+        QuestionKind::Url { url, .. } => format!("{message} (at {})", text::line(url)),
+        QuestionKind::Form { schema, .. } => {
+            let form = Form::new(schema);
+            let fields: Vec<String> = form.fields().iter().take(12).map(field).collect();
+            if fields.is_empty() { message } else { format!("{message} ({})", fields.join("; ")) }
+        }
+    }
+}
+
+/// `flour: one of rye, oat; optional`.
+fn field(field: &crate::forms::Field) -> String {
+    let kind = match &field.kind {
+        FieldKind::Text => "text".to_owned(),
+        FieldKind::Integer => "a whole number".to_owned(),
+        FieldKind::Number => "a number".to_owned(),
+        FieldKind::Boolean => "true or false".to_owned(),
+        FieldKind::Choice(choices) | FieldKind::Choices(choices) => {
+            let values = choices
+                .iter()
+                .take(12)
+                .map(|choice| choice.value.as_str().map_or_else(|| choice.value.to_string(), str::to_owned));
+            let of = if matches!(field.kind, FieldKind::Choice(_)) { "one" } else { "some" };
+            format!("{of} of {}", values.collect::<Vec<_>>().join(", "))
+        }
+        FieldKind::Other => "JSON".to_owned(),
+    };
+    let bounds = field.bounds.iter().map(|bound| format!(", {bound}")).collect::<String>();
+    let optional = if field.required { "" } else { ", optional" };
+    text::line(&format!("{}: {kind}{bounds}{optional}", field.name)).into_owned()
+}

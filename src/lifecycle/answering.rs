@@ -1,0 +1,100 @@
+//! Questions of a server that come while a call or its task is waited for.
+//!
+//! Whoever can answer is an [`Answerer`]. It may take its time: polls go on meanwhile, and where the server withdraws its
+//! question or the task ends, its future is dropped.
+
+use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::FuturesUnordered;
+
+use crate::session::{Answer, Inquiry, Question, Session, SessionError};
+
+/// Answers questions: by asking a person, a program, or a list of answers.
+pub trait Answerer {
+    /// Answers one. The future is dropped where the question is withdrawn.
+    fn answer<'a>(&'a self, question: &'a Question) -> LocalBoxFuture<'a, Reply>;
+}
+
+/// What became of the attempt to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// This is the answer.
+    Answer(Answer),
+    /// Nobody here answers: the task is left to wait for somebody who does.
+    Leave,
+    /// Nobody here answers, but somebody elsewhere will.
+    Wait,
+}
+
+/// Leaves everything to others.
+impl Answerer for () {
+    fn answer<'a>(&'a self, _question: &'a Question) -> LocalBoxFuture<'a, Reply> {
+        Box::pin(async { Reply::Leave })
+    }
+}
+
+/// What became of a question.
+#[derive(Debug)]
+pub(super) enum Attended {
+    /// It was answered.
+    Answered(Question, Answer),
+    /// The answer could not be delivered.
+    Undelivered(Question, SessionError),
+    /// The server does not want to know any more.
+    Withdrawn(Question),
+    /// Nobody here answers it.
+    Left(Question),
+}
+
+/// The questions that are being attended to.
+pub(super) struct Attending<'a> {
+    session: &'a Session,
+    answerer: &'a dyn Answerer,
+    under_way: FuturesUnordered<LocalBoxFuture<'a, Attended>>,
+}
+
+impl<'a> Attending<'a> {
+    pub(super) fn new(session: &'a Session, answerer: &'a dyn Answerer) -> Self {
+        Self { session, answerer, under_way: FuturesUnordered::new() }
+    }
+
+    /// Whether there is any.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// Takes one on.
+    pub(super) fn take(&mut self, inquiry: Inquiry) {
+        self.under_way.push(Box::pin(attend(self.session, self.answerer, inquiry)));
+    }
+
+    /// What became of the next one; waits for ever where there is none.
+    pub(super) async fn next(&mut self) -> Attended {
+        match self.under_way.next().await {
+            Some(attended) => attended,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+async fn attend(session: &Session, answerer: &dyn Answerer, inquiry: Inquiry) -> Attended {
+    let question = inquiry.question().clone();
+    let withdrawn = inquiry.withdrawn();
+    tokio::pin!(withdrawn);
+    let reply = tokio::select! {
+        biased;
+        () = &mut withdrawn => return Attended::Withdrawn(question),
+        reply = answerer.answer(&question) => reply,
+    };
+    match reply {
+        Reply::Answer(answer) => match session.answer(inquiry, &answer).await {
+            Ok(()) => Attended::Answered(question, answer),
+            Err(error) => Attended::Undelivered(question, error),
+        },
+        Reply::Leave => Attended::Left(question),
+        Reply::Wait => {
+            withdrawn.await;
+            Attended::Withdrawn(question)
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Questions that the server has put and nobody has answered.
+//!
+//! A question is taken by one subscription at a time: that which follows its task or, where the server does not name one,
+//! whichever comes first. One for a task that nobody follows is kept. Who takes a question and leaves without answering puts
+//! it back.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Notify, watch};
+
+use super::question::{Question, QuestionId};
+use crate::model::TaskId;
+
+/// Questions kept, at most: a server that asks more than that at once is out of its mind.
+const MOST: usize = 256;
+
+/// See above. Copies share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Desk {
+    open: Arc<Mutex<Vec<Open>>>,
+    /// Told of whatever may concern who waits.
+    news: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Open {
+    question: Question,
+    taken: bool,
+    /// Whether the server still wants to know.
+    wanted: watch::Sender<bool>,
+}
+
+/// A question that was taken. Dropping it puts it back.
+#[derive(Debug)]
+pub struct Inquiry {
+    question: Question,
+    wanted: watch::Receiver<bool>,
+    desk: Desk,
+}
+
+impl Desk {
+    /// Keeps a question. Whether there was room.
+    pub(super) fn put(&self, question: Question) -> bool {
+        let mut open = self.lock();
+        // An id that comes again, as after a stream was taken up again, asks the same.
+        if open.iter().any(|one| one.question.id == question.id) {
+            return true;
+        }
+        if open.len() >= MOST {
+            return false;
+        }
+        open.push(Open { question, taken: false, wanted: watch::Sender::new(true) });
+        drop(open);
+        self.news.notify_waiters();
+        true
+    }
+
+    /// The server does not want to know any more.
+    pub(super) fn withdraw(&self, id: &QuestionId) {
+        let mut open = self.lock();
+        if let Some(at) = open.iter().position(|one| one.question.id == *id) {
+            open.remove(at).wanted.send_replace(false);
+        }
+    }
+
+    /// Waits for a question of this task, or of none.
+    pub(super) async fn take(&self, task: impl Fn() -> Option<TaskId>) -> Inquiry {
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            // Registered before looking, so that nothing is missed in between.
+            news.as_mut().enable();
+            if let Some(inquiry) = self.try_take(task().as_ref()) {
+                return inquiry;
+            }
+            news.await;
+        }
+    }
+
+    fn try_take(&self, task: Option<&TaskId>) -> Option<Inquiry> {
+        let mut open = self.lock();
+        let is_ours = |question: &Question| question.task.is_none() || question.task.as_ref() == task;
+        let found = open.iter_mut().find(|one| !one.taken && is_ours(&one.question))?;
+        found.taken = true;
+        Some(Inquiry { question: found.question.clone(), wanted: found.wanted.subscribe(), desk: self.clone() })
+    }
+
+    /// What is open, for whoever wants to know without taking it.
+    pub(super) fn questions(&self) -> Vec<Question> {
+        self.lock().iter().map(|one| one.question.clone()).collect()
+    }
+
+    /// Who waits shall look again.
+    pub(super) fn look_again(&self) {
+        self.news.notify_waiters();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inquiry {
+    /// What is asked.
+    pub fn question(&self) -> &Question {
+        &self.question
+    }
+
+    /// Waits until the server does not want to know any more.
+    pub fn withdrawn(&self) -> impl Future<Output = ()> + 'static {
+        let mut wanted = self.wanted.clone();
+        async move {
+            let _ = wanted.wait_for(|wanted| !wanted).await;
+        }
+    }
+
+    /// It is answered: nobody else is to take it.
+    pub(super) fn settle(self) {
+        self.desk.withdraw(&self.question.id);
+    }
+}
+
+impl Drop for Inquiry {
+    fn drop(&mut self) {
+        let mut open = self.desk.lock();
+        if let Some(one) = open.iter_mut().find(|one| one.question.id == self.question.id) {
+            one.taken = false;
+        }
+        drop(open);
+        self.desk.news.notify_waiters();
+    }
+}
