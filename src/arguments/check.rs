@@ -100,16 +100,24 @@ fn tell(error: &ValidationError<'_>, arguments: &Map<String, Value>, schema: &Sc
             vec![format!("`{}` should be {}, not {}", text::line(&path), types(kind), shown(error.instance()))]
         }
         ValidationErrorKind::Enum { options } => {
-            let options: Vec<String> = options.as_array().into_iter().flatten().map(Value::to_string).collect();
-            let near = error.instance().as_str().map_or_else(String::new, |wanted| {
-                let options: Vec<&str> = options.iter().map(|option| option.trim_matches('"')).collect();
-                did_you_mean(&text::near_misses(wanted, options))
-            });
-            let options = text::line(&options.join(", ")).into_owned();
-            vec![format!("`{}` should be one of {options}, not {}{near}", text::line(&path), shown(error.instance()))]
+            vec![no_choice(&path, error.instance(), options.as_array().map_or(&[], Vec::as_slice))]
+        }
+        ValidationErrorKind::OneOfNotValid { .. } | ValidationErrorKind::AnyOf { .. }
+            if !schema.choices(&path).is_empty() =>
+        {
+            vec![no_choice(&path, error.instance(), &schema.choices(&path))]
         }
         _ => vec![format!("`{}`: {}", text::line(&path), text::truncate(&text::line(&error.to_string()), 300))],
     }
+}
+
+fn no_choice(path: &str, given: &Value, choices: &[Value]) -> String {
+    let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
+    let near = given.as_str().map_or_else(String::new, |wanted| {
+        did_you_mean(&text::near_misses(wanted, choices.iter().map(|choice| choice.trim_matches('"'))))
+    });
+    let choices = text::line(&choices.join(", ")).into_owned();
+    format!("`{}` should be one of {choices}, not {}{near}", text::line(path), shown(given))
 }
 
 fn missing(shown: &str, name: &str, at_root: bool, arguments: &Map<String, Value>, schema: &Schema) -> String {

@@ -144,6 +144,17 @@ impl Schema {
         self.kind(schema, BRANCHING)
     }
 
+    /// The values that the place at `path`, like `a.b` or `list.0`, is bound to; none: it is not.
+    pub(super) fn choices(&self, path: &str) -> Vec<Value> {
+        let mut parts: Vec<String> = path.split('.').map(str::to_owned).collect();
+        let is_item = parts.last().is_some_and(|part| part.parse::<usize>().is_ok());
+        if is_item {
+            parts.pop();
+        }
+        let kind = self.at(&parts);
+        if is_item { kind.items.map(|items| items.choices).unwrap_or_default() } else { kind.choices }
+    }
+
     fn child<'a>(&'a self, schema: &'a Value, name: &str, depth: usize) -> Option<&'a Value> {
         let schema = self.resolve(schema)?;
         let direct = schema.get("properties").and_then(|properties| properties.get(name));

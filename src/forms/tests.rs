@@ -77,10 +77,12 @@ fn choices_come_in_all_their_spellings() {
         "items": {"anyOf": [{"const": "a", "title": "Rye"}, {"const": "b", "title": "Oat"}, {"const": "c", "title": "Bun"}]}});
     assert!(matches!(kind(several.clone()), FieldKind::Choices(_)));
     assert_eq!(typed(titled.clone(), "Red"), Ok("\"#f00\"".into()));
-    assert!(typed(titled, "Blue").unwrap_err().contains("`f`"));
+    assert_eq!(typed(titled, "Blue").unwrap_err(), "`f` should be one of \"#f00\", \"x\", not \"Blue\"");
     assert_eq!(typed(plain, "B"), Ok("\"b\"".into()));
     assert_eq!(typed(several.clone(), r#"["Rye","b"]"#), Ok(r#"["a","b"]"#.into()));
     assert!(typed(several.clone(), r#"["a","b","c"]"#).is_err());
+    let misfit = typed(several.clone(), r#"["a","d"]"#).unwrap_err();
+    assert_eq!(misfit, r#"`f.1` should be one of "a", "b", "c", not "d""#);
     assert!(typed(several, "[]").is_err());
 }
 

@@ -11,6 +11,7 @@
 
 pub mod client;
 pub mod folder;
+mod questions;
 mod serve;
 mod socket;
 mod state;

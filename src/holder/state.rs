@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::questions::Questions;
 use super::wire;
 use crate::model::{RawJson, RpcError};
 use crate::rpc::message::IncomingRequest;
@@ -47,14 +48,6 @@ enum Handshake {
     Done(RawJson),
 }
 
-/// A request of the server that nobody has answered.
-#[derive(Debug)]
-struct Question {
-    id: RequestId,
-    text: String,
-    with: Option<ClientId>,
-}
-
 /// A request that is on its way to the server or back.
 #[derive(Debug)]
 struct Pending {
@@ -73,7 +66,9 @@ pub(super) struct State {
     answers: VecDeque<(String, RawJson)>,
     handshake: Handshake,
     initialized: bool,
-    questions: VecDeque<Question>,
+    questions: Questions,
+    /// The command that last asked something which the server may have questions about.
+    waiting: Option<ClientId>,
     leases: HashMap<String, Instant>,
     id_prefix: String,
     next_id: u64,
@@ -91,7 +86,8 @@ impl State {
             answers: VecDeque::new(),
             handshake: Handshake::Undone,
             initialized: false,
-            questions: VecDeque::new(),
+            questions: Questions::default(),
+            waiting: None,
             leases: HashMap::new(),
             id_prefix,
             next_id: 1,
@@ -124,18 +120,13 @@ impl State {
     pub(super) fn joined(&mut self, client: ClientId) -> Vec<Order> {
         self.unneeded = false;
         self.clients.push(client);
-        let waiting = self.questions.iter_mut().filter(|question| question.with.is_none());
-        waiting
-            .map(|question| {
-                question.with = Some(client);
-                Order::Client(client, question.text.clone())
-            })
-            .collect()
+        self.questions.joined(client)
     }
 
     /// A command has left. Its own questions have no taker any more; those of the server wait for the next command.
     pub(super) fn left(&mut self, client: ClientId, now: Instant) -> Vec<Order> {
         self.clients.retain(|attached| *attached != client);
+        self.waiting = self.waiting.filter(|waiting| *waiting != client);
         self.pending.retain(|_, pending| {
             pending.askers.retain(|(asker, _)| *asker != client);
             pending.kept.is_some() || !pending.askers.is_empty()
@@ -146,14 +137,7 @@ impl State {
         if self.clients.is_empty() {
             self.alone_since = now;
         }
-        let heir = self.clients.last().copied();
-        let orphaned = self.questions.iter_mut().filter(|question| question.with == Some(client));
-        orphaned
-            .filter_map(|question| {
-                question.with = heir;
-                heir.map(|heir| Order::Client(heir, question.text.clone()))
-            })
-            .collect()
+        self.questions.left(client, self.clients.last().copied())
     }
 
     /// A command said something.
@@ -194,14 +178,16 @@ impl State {
                 }
             }
             Message::Response { id: Some(id), outcome } => {
-                self.questions.retain(|question| question.id != id);
-                vec![Order::Server(response_text(&id, &outcome))]
+                self.questions.answered(client, &id, &outcome, &self.clients)
             }
             Message::Response { id: None, .. } => Vec::new(),
         }
     }
 
     fn asked(&mut self, client: ClientId, request: IncomingRequest) -> Vec<Order> {
+        if matches!(request.method.as_str(), "tools/call" | KEPT_QUESTION) {
+            self.waiting = Some(client);
+        }
         let params = request.params.as_ref();
         let kept = (request.method == KEPT_QUESTION).then(|| params.map_or("", RawJson::text).to_owned());
         if let Some(question) = &kept {
@@ -234,6 +220,7 @@ impl State {
             }
             Handshake::Undone => {
                 let ours = self.new_id();
+                self.questions.offer(params);
                 self.handshake = Handshake::Asked(ours.clone(), vec![(client, id)]);
                 vec![Order::Server(request_text(&ours, "initialize", params))]
             }
@@ -265,19 +252,19 @@ impl State {
         match message {
             Message::Response { id, outcome } => self.answered(id, outcome),
             Message::Notification(told) => {
+                let params = || told.params.as_ref().map_or(Value::Null, RawJson::value);
+                if told.method == "notifications/cancelled"
+                    && let Some(orders) = self.questions.withdrawn(&params(), &self.clients)
+                {
+                    return orders;
+                }
                 let text = notification_text(&told.method, told.params.as_ref());
                 self.clients.iter().map(|client| Order::Hint(*client, text.clone())).collect()
             }
             Message::Request(request) if request.method == "ping" => {
                 vec![Order::Server(message::response(&request.id, &Ok(json!({}))))]
             }
-            Message::Request(request) => {
-                let text = request_text(&request.id, &request.method, request.params.as_ref());
-                let with = self.clients.last().copied();
-                let orders = with.map(|client| Order::Client(client, text.clone()));
-                self.questions.push_back(Question { id: request.id, text, with });
-                orders.into_iter().collect()
-            }
+            Message::Request(request) => self.questions.asked(request, &self.clients, self.waiting),
         }
     }
 
@@ -316,7 +303,7 @@ impl State {
 }
 
 /// To the letter as it came, but for the id.
-fn request_text(id: &RequestId, method: &str, params: Option<&RawJson>) -> String {
+pub(super) fn request_text(id: &RequestId, method: &str, params: Option<&RawJson>) -> String {
     let head = format!(r#"{{"jsonrpc":"2.0","id":{},"method":{}"#, id.to_value(), Value::from(method));
     params.map_or_else(|| format!("{head}}}"), |params| format!(r#"{head},"params":{}}}"#, params.text()))
 }
@@ -326,7 +313,7 @@ fn notification_text(method: &str, params: Option<&RawJson>) -> String {
     params.map_or_else(|| format!("{head}}}"), |params| format!(r#"{head},"params":{}}}"#, params.text()))
 }
 
-fn response_text(id: &RequestId, outcome: &Result<RawJson, RpcError>) -> String {
+pub(super) fn response_text(id: &RequestId, outcome: &Result<RawJson, RpcError>) -> String {
     match outcome {
         Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{},"result":{}}}"#, id.to_value(), result.text()),
         Err(error) => message::response(id, &Err(error.clone())),
@@ -419,6 +406,8 @@ mod tests {
     async fn what_the_server_asks_waits_for_somebody() {
         let (mut state, now) = state();
         let ask = r#"{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{}}"#;
+        let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{"elicitation":{}}}}"#;
+        state.client_said(ONE, read(hello), now);
         assert_eq!(state.server_said(read(ask)), []);
         assert_eq!(state.joined(ONE), [Order::Client(ONE, ask.into())]);
         assert_eq!(state.left(ONE, now), []);

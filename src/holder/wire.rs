@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::folder::Key;
 
 /// Changes whenever what follows does, so that programs of two versions find out before they misunderstand each other.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 /// The hidden command that is a holder.
 pub(crate) const COMMAND: &str = "hold-server";
 

@@ -1,0 +1,217 @@
+//! What a held server asks, and which command is to answer.
+//!
+//! A question for a task is put to every command, as any may be the one that follows it; one that names no task to the
+//! command that waits for an answer itself. The first answer goes to the server, and the other commands are told that none is
+//! wanted any more. What nobody answers waits for the next command. What the handshake did not offer is refused here, because
+//! no single command can know what others serve.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+
+use super::state::{ClientId, Order, request_text, response_text};
+use crate::model::rpc_error::codes;
+use crate::model::{RawJson, RpcError};
+use crate::rpc::message::IncomingRequest;
+use crate::rpc::{RequestId, message};
+
+const CANCELLED: &str = "notifications/cancelled";
+
+/// See above.
+#[derive(Debug, Default)]
+pub(super) struct Questions {
+    /// The client's capabilities, as the handshake had them.
+    offered: Value,
+    open: VecDeque<Question>,
+}
+
+/// A request of the server that nobody has answered.
+#[derive(Debug)]
+struct Question {
+    id: RequestId,
+    text: String,
+    audience: Audience,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Audience {
+    /// Whoever is there.
+    All,
+    /// One command.
+    One(ClientId),
+    /// The next command that comes.
+    Next,
+}
+
+impl Questions {
+    /// What the handshake offers the server.
+    pub(super) fn offer(&mut self, params: Option<&RawJson>) {
+        self.offered = params
+            .map(RawJson::value)
+            .and_then(|mut params| Some(params.get_mut("capabilities")?.take()))
+            .unwrap_or_default();
+    }
+
+    fn is_offered(&self, method: &str) -> bool {
+        let has = |pointer: &str| self.offered.pointer(pointer).is_some_and(|offered| !offered.is_null());
+        match method {
+            "elicitation/create" => has("/elicitation"),
+            "sampling/createMessage" => has("/sampling"),
+            "roots/list" => has("/roots"),
+            "tasks/get" | "tasks/result" => has("/tasks"),
+            "tasks/list" => has("/tasks/list"),
+            "tasks/cancel" => has("/tasks/cancel"),
+            _ => false,
+        }
+    }
+
+    /// The server asks. `waiting` is the command that waits for an answer of the server itself, if one does.
+    pub(super) fn asked(
+        &mut self,
+        request: IncomingRequest,
+        clients: &[ClientId],
+        waiting: Option<ClientId>,
+    ) -> Vec<Order> {
+        if !self.is_offered(&request.method) {
+            let error = RpcError::new(codes::METHOD_NOT_FOUND, format!("Method not found: {}", request.method));
+            return vec![Order::Server(message::response(&request.id, &Err(error)))];
+        }
+        let params = request.params.as_ref();
+        let text = request_text(&request.id, &request.method, params);
+        let names_task = params.is_some_and(|params| {
+            params.value().pointer("/_meta/io.modelcontextprotocol~1related-task/taskId").is_some()
+        });
+        let (audience, told) = match (names_task, waiting.or_else(|| clients.last().copied())) {
+            (true, _) => (Audience::All, clients.to_vec()),
+            (false, Some(client)) => (Audience::One(client), vec![client]),
+            (false, None) => (Audience::Next, Vec::new()),
+        };
+        let orders = told.into_iter().map(|client| Order::Client(client, text.clone())).collect();
+        self.open.push_back(Question { id: request.id, text, audience });
+        orders
+    }
+
+    /// A command has come.
+    pub(super) fn joined(&mut self, client: ClientId) -> Vec<Order> {
+        let for_it = self.open.iter_mut().filter(|question| !matches!(question.audience, Audience::One(_)));
+        for_it
+            .map(|question| {
+                if question.audience == Audience::Next {
+                    question.audience = Audience::One(client);
+                }
+                Order::Client(client, question.text.clone())
+            })
+            .collect()
+    }
+
+    /// A command has left; `heir` is one that is still there.
+    pub(super) fn left(&mut self, client: ClientId, heir: Option<ClientId>) -> Vec<Order> {
+        let orphaned = self.open.iter_mut().filter(|question| question.audience == Audience::One(client));
+        let orders = orphaned.filter_map(|question| {
+            question.audience = heir.map_or(Audience::Next, Audience::One);
+            heir.map(|heir| Order::Client(heir, question.text.clone()))
+        });
+        orders.collect()
+    }
+
+    /// A command answers. Whoever comes second is not heard.
+    pub(super) fn answered(
+        &mut self,
+        by: ClientId,
+        id: &RequestId,
+        outcome: &Result<RawJson, RpcError>,
+        clients: &[ClientId],
+    ) -> Vec<Order> {
+        let Some(at) = self.open.iter().position(|question| question.id == *id) else { return Vec::new() };
+        let question = self.open.remove(at);
+        let params = json!({"requestId": id.to_value(), "reason": "answered by another command"});
+        let withdrawal = message::notification(CANCELLED, &params);
+        let is_public = question.is_some_and(|question| question.audience == Audience::All);
+        let others = clients.iter().filter(|client| is_public && **client != by);
+        let told = others.map(|client| Order::Client(*client, withdrawal.clone()));
+        std::iter::once(Order::Server(response_text(id, outcome))).chain(told).collect()
+    }
+
+    /// The server takes a question back: those that were asked are told. `None` where it is about something else.
+    pub(super) fn withdrawn(&mut self, params: &Value, clients: &[ClientId]) -> Option<Vec<Order>> {
+        let id = params.get("requestId").and_then(RequestId::read)?;
+        let at = self.open.iter().position(|question| question.id == id)?;
+        self.open.remove(at);
+        let text = message::notification(CANCELLED, params);
+        Some(clients.iter().map(|client| Order::Client(*client, text.clone())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::Message;
+
+    const ONE: ClientId = ClientId(1);
+    const TWO: ClientId = ClientId(2);
+
+    fn request(text: &str) -> IncomingRequest {
+        match message::read(text).unwrap().remove(0) {
+            Message::Request(request) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn questions() -> Questions {
+        let mut questions = Questions::default();
+        questions
+            .offer(Some(&RawJson::from_value(&json!({"capabilities": {"elicitation": {}, "tasks": {"list": {}}}}))));
+        questions
+    }
+
+    const OF_TASK: &str = r#"{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}}}"#;
+    const OF_NONE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}"#;
+
+    #[test]
+    fn a_question_for_a_task_is_put_to_all_and_answered_once() {
+        let mut questions = questions();
+        let to = |client| Order::Client(client, OF_TASK.into());
+        assert_eq!(questions.asked(request(OF_TASK), &[ONE], None), [to(ONE)]);
+        assert_eq!(questions.joined(TWO), [to(TWO)]);
+        let answer = Ok(RawJson::from_value(&json!({"action": "cancel"})));
+        let id = RequestId::Number(0.into());
+        let orders = questions.answered(TWO, &id, &answer, &[ONE, TWO]);
+        assert_eq!(orders[0], Order::Server(r#"{"jsonrpc":"2.0","id":0,"result":{"action":"cancel"}}"#.into()));
+        let Order::Client(ONE, told) = &orders[1] else { panic!("{orders:?}") };
+        assert!(told.contains(CANCELLED) && orders.len() == 2);
+        assert_eq!(questions.answered(ONE, &id, &answer, &[ONE, TWO]), []);
+        assert_eq!(questions.joined(ONE), []);
+    }
+
+    #[test]
+    fn one_for_no_task_is_put_to_who_waits() {
+        let mut questions = questions();
+        let to = |client| Order::Client(client, OF_NONE.into());
+        assert_eq!(questions.asked(request(OF_NONE), &[ONE, TWO], Some(ONE)), [to(ONE)]);
+        assert_eq!(questions.joined(ClientId(3)), []);
+        assert_eq!(questions.left(ONE, Some(TWO)), [to(TWO)]);
+        assert_eq!(questions.left(TWO, None), []);
+        assert_eq!(questions.joined(ONE), [to(ONE)]);
+        let taken_back = questions.withdrawn(&json!({"requestId": 1}), &[ONE]).unwrap();
+        assert!(matches!(&taken_back[..], [Order::Client(ONE, _)]));
+        assert_eq!(questions.withdrawn(&json!({"requestId": 1}), &[ONE]), None);
+    }
+
+    #[test]
+    fn what_was_not_offered_is_refused() {
+        let mut questions = questions();
+        let refused = |questions: &mut Questions, method: &str| {
+            let asked = format!(r#"{{"jsonrpc":"2.0","id":5,"method":"{method}"}}"#);
+            match &questions.asked(request(&asked), &[ONE], None)[..] {
+                [Order::Server(text)] => text.contains("-32601"),
+                _ => false,
+            }
+        };
+        for method in ["sampling/createMessage", "roots/list", "tasks/cancel", "foo/bar"] {
+            assert!(refused(&mut questions, method), "{method}");
+        }
+        for method in ["elicitation/create", "tasks/get", "tasks/list"] {
+            assert!(!refused(&mut questions, method), "{method}");
+        }
+    }
+}
