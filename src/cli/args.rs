@@ -118,6 +118,8 @@ pub enum Action {
         #[command(flatten)]
         wait: Wait,
     },
+    /// Show what a task asks, or answer it
+    Answer(Answer),
     /// Ask for tasks to be cancelled and say what became of them
     Cancel {
         /// The tasks, by their ids or beginnings of them
@@ -229,6 +231,36 @@ pub struct TaskArgument {
     /// The newest task
     #[arg(long, conflicts_with = "id")]
     pub last: bool,
+}
+
+/// `answer`.
+#[derive(Debug, Args)]
+#[command(after_help = "Without arguments and flags the open questions are shown; --json has their schemas.")]
+pub struct Answer {
+    /// The task, by its id or the beginning of it (4 characters at least)
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    /// The newest task
+    #[arg(long)]
+    pub last: bool,
+    /// The answer's fields, written like a tool's arguments: field=text, field:=JSON, field=@FILE
+    #[arg(value_name = "ARG")]
+    pub items: Vec<String>,
+    /// The answer's fields as a JSON object: JSON, @FILE, or - for stdin; ARGs go on top
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    pub input: Option<String>,
+    /// Accept; fields that are not given have their defaults
+    #[arg(long)]
+    pub accept: bool,
+    /// Say no
+    #[arg(long, conflicts_with_all = ["accept", "items", "input"])]
+    pub decline: bool,
+    /// Dismiss the question
+    #[arg(long, conflicts_with_all = ["accept", "decline", "items", "input"])]
+    pub cancel: bool,
+    /// Which question, where the task asks several
+    #[arg(long, value_name = "QUESTION")]
+    pub question: Option<String>,
 }
 
 /// `call`.

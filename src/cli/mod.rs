@@ -194,6 +194,11 @@ async fn perform(context: &Context, action: Action) -> anyhow::Result<Exit> {
             let found = if task.is_named() { Some(task.find(context)?.1) } else { None };
             commands::log::run(context, found.as_ref())
         }
+        Action::Answer(answer) => {
+            let options = answer.options().await?;
+            let (context, found) = answer.find(context)?;
+            commands::answer::run(&context, &found, &options).await
+        }
         Action::Cancel { ids, last } => Ok(commands::cancel::run(context, &ids, last).await),
         Action::Sessions { action: SessionsAction::List } => commands::sessions::list(context).await,
         Action::Sessions { action: SessionsAction::Stop { names } } => commands::sessions::stop(context, &names).await,

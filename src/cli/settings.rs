@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use etcetera::BaseStrategy;
 
-use super::args::{Call, Global, Input, List, ListedStatus, OutputFormat, ProgressFormat, TaskArgument, Wait, Watch};
+use super::args::{
+    Answer, Call, Global, Input, List, ListedStatus, OutputFormat, ProgressFormat, TaskArgument, Wait, Watch,
+};
 use crate::arguments::{self, Item};
-use crate::commands::answering::{Given, InputOptions, OnInput};
+use crate::commands::answer::AnswerOptions;
+use crate::commands::answering::{Action, Given, InputOptions, OnInput};
 use crate::commands::call::CallOptions;
 use crate::commands::list::{ListOptions, State};
 use crate::commands::lookup::{self, Found};
@@ -114,6 +117,26 @@ impl Call {
             idle_limit: limit(self.idle_timeout),
             wait: self.wait.options()?,
         })
+    }
+}
+
+impl Answer {
+    pub(super) fn find(&self, context: &Context) -> anyhow::Result<(Context, Found)> {
+        lookup::find(context, self.id.as_deref().filter(|_| !self.last), self.last)
+    }
+
+    /// Reads the files that the fields name, and stdin where `--input -` asks for it.
+    pub(super) async fn options(&self) -> anyhow::Result<AnswerOptions> {
+        // With --last there is no id, and what stands in its place is a field.
+        let first = self.id.iter().filter(|_| self.last);
+        let items = first.chain(&self.items).map(|typed| Item::parse(typed)).collect::<Result<Vec<_>, _>>()?;
+        let input = match &self.input {
+            None => None,
+            Some(input) => Some(arguments::parse_input(&read_input(input).await?)?),
+        };
+        let wished = [(self.accept, Action::Accept), (self.decline, Action::Decline), (self.cancel, Action::Cancel)];
+        let action = wished.into_iter().find_map(|(wished, action)| wished.then_some(action));
+        Ok(AnswerOptions { items, input, action, question: self.question.clone() })
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn attach(
     let mut reporter = Box::new(Recorded(recorder.clone(), reporter));
     reporter.report(&Event::Created { task: task.clone(), immediate: None });
     let tool = found.known.as_ref().map(|known| known.tool.as_str());
-    let answers = Answers::new(context, &options.input, tool);
+    let answers = Answers::new(context, &options.input, tool, recorder.clone());
     let watch = Watch { subscription, reporter, commands, recorder, answers };
     Ok(follow::to_the_end(context, &session, task, options, deadline, watch).await)
 }

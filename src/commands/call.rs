@@ -76,7 +76,7 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         subscription: session.subscribe(),
         reporter: Box::new(Recorded(recorder.clone(), Stage::new(&context.printer, context.progress).reporter(None))),
         recorder: recorder.clone(),
-        answers: Answers::new(context, &options.wait.input, Some(&options.tool)),
+        answers: Answers::new(context, &options.wait.input, Some(&options.tool), recorder.clone()),
         commands: context.interrupts.hand_to_follower(options.wait.on_interrupt(context)),
     };
     let Watch { subscription, reporter, commands, answers, .. } = &mut watch;

@@ -11,6 +11,7 @@ use crate::rpc::Tap;
 use crate::transport::Keeper;
 use crate::transport::http::SharedSession;
 
+pub mod answer;
 pub mod answering;
 pub mod call;
 pub mod cancel;

@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 use super::{Context, Holding};
 use crate::lifecycle::{Ending, Event, Reporter};
 use crate::model::{Task, TaskId, TaskOutcome, TaskStatus};
-use crate::record::{Keep, NewCall, Record, RecordError, RowId, ServerNote};
-use crate::session::{CallRequest, SessionError, is_unknown_task};
+use crate::record::{Keep, NewCall, NotedQuestion, Record, RecordError, RowId, ServerNote};
+use crate::session::{CallRequest, Question, SessionError, is_unknown_task};
 
 /// Writes about one task. Clones write about the same one.
 #[derive(Clone)]
@@ -184,6 +184,40 @@ impl Recorder {
         self.0.borrow().context.holding.get().map(tell);
     }
 
+    /// The server has put a question for the task.
+    pub(super) fn asked(&self, question: &Question) {
+        self.write(|record, row| record.asked(row, &question.id.to_json(), question.method, &question.params));
+    }
+
+    /// A question is about to be answered. Whether it may be: where another command was faster, not.
+    pub(super) fn claims(&self, question: &Question, action: &str) -> bool {
+        let mut inner = self.0.borrow_mut();
+        let Some(row) = inner.row else { return true };
+        let id = question.id.to_json();
+        // A question that the record could not take is nobody else's to answer.
+        let claim = |record: &mut Record| Ok(record.settle(row, &id, action)? || !record.is_settled(row, &id)?);
+        inner.write(claim).unwrap_or(true)
+    }
+
+    /// An answer could not be delivered.
+    pub(super) fn unanswered(&self, question: &Question, why: &str) {
+        self.write(|record, row| record.reopen(row, &question.id.to_json(), why));
+    }
+
+    /// Whether a question was settled by another command.
+    pub(super) fn is_settled(&self, question: &Question) -> bool {
+        let mut inner = self.0.borrow_mut();
+        let Some(row) = inner.row else { return false };
+        inner.write(|record| record.is_settled(row, &question.id.to_json())).unwrap_or(false)
+    }
+
+    /// The questions of the task that nobody has settled.
+    pub(super) fn open_questions(&self) -> Vec<NotedQuestion> {
+        let mut inner = self.0.borrow_mut();
+        let Some(row) = inner.row else { return Vec::new() };
+        inner.write(|record| record.open_questions(row)).unwrap_or_default()
+    }
+
     /// Following has ended.
     pub(super) fn ended(&self, ending: &Ending, task: &Task) {
         if !matches!(ending, Ending::Broken(_) | Ending::CancelUnconfirmed | Ending::InputRequired(_) | Ending::Left(_))
@@ -223,12 +257,12 @@ impl Reporter for Recorder {
             Event::PollFailed { reason, .. } => {
                 self.write(|record, row| record.trail(row, "poll failed", Some(reason)))
             }
-            Event::Asked { question } => self.write(|record, row| record.trail(row, "asked", Some(question.message()))),
-            Event::Answered { action, .. } => self.write(|record, row| record.trail(row, "answered", Some(action))),
-            Event::Withdrawn { .. } => self.write(|record, row| record.trail(row, "question withdrawn", None)),
-            Event::AnswerLost { reason, .. } => {
-                self.write(|record, row| record.trail(row, "answer not delivered", Some(reason)));
+            Event::Asked { question } => self.asked(question),
+            Event::Withdrawn { question } => {
+                self.write(|record, row| record.settle(row, &question.id.to_json(), "withdrawn").map(|_| ()));
             }
+            // Written by whoever answers.
+            Event::Answered { .. } | Event::AnswerLost { .. } => {}
             Event::Called { .. } | Event::Progress(_) => {}
         }
     }

@@ -163,6 +163,7 @@ async fn open(context: &Context, target: &ServerTarget, need: Need) -> anyhow::R
         start_limit: settings.start_limit,
         request_limit: settings.request_limit,
         abilities: Abilities::default(),
+        is_shared: context.holding.get().is_some(),
         remarks,
     };
     if let (Some(protocol), true) = (&context.old_protocol, context.http_session.id().is_some()) {
@@ -226,6 +227,7 @@ fn notices(context: &Context) -> Notices {
 
 fn remarks(context: &Context) -> Remarks {
     let printer = context.printer.clone();
+    let (shared, server) = (context.clone(), context.server_name().unwrap_or_default());
     Remarks::new(move |remark| match remark {
         Remark::Log { level, logger, text: words } => {
             if printer.verbosity() > 0 {
@@ -233,7 +235,13 @@ fn remarks(context: &Context) -> Remarks {
                 printer.relay(format!("server log | {}{logger}: {}", text::line(&level), text::line(&words)));
             }
         }
-        Remark::Asked(_) => {}
+        // Whoever follows the task answers; whoever comes later finds what nobody answered.
+        Remark::Asked(question) => {
+            if let Some(task) = &question.task {
+                let (id, method, params) = (question.id.to_json(), question.method, &question.params);
+                let _ = shared.with_record(|record| record.asked_for(&server, task, &id, method, params));
+            }
+        }
         Remark::Refused { method } => {
             printer.relay(format!(
                 "note: the server asked for `{}`, which this client did not offer; it was refused",

@@ -13,6 +13,14 @@ use crate::session::{Answer, Inquiry, Question, Session, SessionError};
 pub trait Answerer {
     /// Answers one. The future is dropped where the question is withdrawn.
     fn answer<'a>(&'a self, question: &'a Question) -> LocalBoxFuture<'a, Reply>;
+
+    /// An answer is about to be sent. Whether it may be: somebody elsewhere may have been faster.
+    fn claims(&self, _question: &Question, _answer: &Answer) -> bool {
+        true
+    }
+
+    /// An answer could not be delivered.
+    fn failed(&self, _question: &Question, _error: &SessionError) {}
 }
 
 /// What became of the attempt to answer.
@@ -24,6 +32,8 @@ pub enum Reply {
     Leave,
     /// Nobody here answers, but somebody elsewhere will.
     Wait,
+    /// Somebody elsewhere has answered.
+    Settled,
 }
 
 /// Leaves everything to others.
@@ -87,11 +97,22 @@ async fn attend(session: &Session, answerer: &dyn Answerer, inquiry: Inquiry) ->
         reply = answerer.answer(&question) => reply,
     };
     match reply {
+        Reply::Answer(answer) if !answerer.claims(&question, &answer) => {
+            session.forget(inquiry);
+            Attended::Withdrawn(question)
+        }
         Reply::Answer(answer) => match session.answer(inquiry, &answer).await {
             Ok(()) => Attended::Answered(question, answer),
-            Err(error) => Attended::Undelivered(question, error),
+            Err(error) => {
+                answerer.failed(&question, &error);
+                Attended::Undelivered(question, error)
+            }
         },
         Reply::Leave => Attended::Left(question),
+        Reply::Settled => {
+            session.forget(inquiry);
+            Attended::Withdrawn(question)
+        }
         Reply::Wait => {
             withdrawn.await;
             Attended::Withdrawn(question)

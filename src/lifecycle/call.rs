@@ -173,6 +173,14 @@ impl Answerer for Dismissing<'_> {
             }
         })
     }
+
+    fn claims(&self, question: &Question, answer: &Answer) -> bool {
+        self.answerer.claims(question, answer)
+    }
+
+    fn failed(&self, question: &Question, error: &SessionError) {
+        self.answerer.failed(question, error);
+    }
 }
 
 /// Tells the server that nobody waits any more. An answer that crosses this on the way is taken all the same: it may name

@@ -15,9 +15,11 @@ use crate::model::{RawJson, RpcError, Task, TaskId, TaskOutcome, TaskStatus, Ttl
 
 mod candidates;
 mod prune;
+mod questions;
 mod schema;
 
 pub use prune::Keep;
+pub use questions::NotedQuestion;
 
 /// How long a writer waits for others; hundreds may write at once.
 const BUSY: Duration = Duration::from_secs(30);
@@ -118,12 +120,19 @@ pub struct Known {
     pub has_outcome: bool,
     /// It can no longer be had, and why.
     pub lost: Option<String>,
+    /// How many questions of the server wait for an answer.
+    pub open_questions: u32,
 }
 
 impl Known {
     /// Whether the task may still run, as far as the record knows.
     pub fn is_live(&self) -> bool {
         self.task.is_some() && self.lost.is_none() && !self.status.as_ref().is_some_and(TaskStatus::is_terminal)
+    }
+
+    /// Whether the server waits for an answer, as far as the record knows.
+    pub fn is_waiting(&self) -> bool {
+        self.is_live() && (self.open_questions > 0 || self.status == Some(TaskStatus::InputRequired))
     }
 
     /// Whether the task has ended with something that nobody has fetched, or that was not to be had.
@@ -350,7 +359,9 @@ impl Record {
         let large = if whole { "arguments, result, error" } else { "NULL AS arguments, NULL AS result, NULL AS error" };
         let sql = format!(
             "SELECT id, server, cwd, protocol, session, task_id, tool, sent_at, seen_at, ttl, status, message,
-                    lost, result IS NOT NULL OR error IS NOT NULL AS has_outcome, {large} FROM tasks {condition}"
+                    lost, result IS NOT NULL OR error IS NOT NULL AS has_outcome,
+                    (SELECT count(*) FROM questions WHERE task = tasks.id AND settled IS NULL) AS open_questions,
+                    {large} FROM tasks {condition}"
         );
         let mut statement = self.connection.prepare(&sql)?;
         statement.query_map(values, read_row)?.collect()
@@ -453,6 +464,7 @@ fn read_row(found: &Row<'_>) -> rusqlite::Result<Known> {
         outcome,
         has_outcome: found.get("has_outcome")?,
         lost: found.get("lost")?,
+        open_questions: found.get("open_questions")?,
     })
 }
 

@@ -8,7 +8,9 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use super::{BUSY, RecordError};
 
 /// What brings version `n` to `n + 1`, from nothing on. Once released a step is never changed.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [FIRST, QUESTIONS];
+
+const FIRST: &str = "
     CREATE TABLE tasks (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         server TEXT NOT NULL,
@@ -39,7 +41,20 @@ const STEPS: [&str; 1] = ["
         detail TEXT
     );
     CREATE INDEX events_by_task ON events (task);
-"];
+";
+
+const QUESTIONS: &str = "
+    CREATE TABLE questions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        task INTEGER NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+        question TEXT NOT NULL,
+        method TEXT NOT NULL,
+        params TEXT NOT NULL,
+        asked_at INTEGER NOT NULL,
+        settled TEXT
+    );
+    CREATE UNIQUE INDEX questions_by_task ON questions (task, question);
+";
 
 /// Brings the database to the newest version.
 pub(super) fn prepare(connection: &mut Connection, file: &Path) -> Result<(), RecordError> {

@@ -252,3 +252,39 @@ fn a_task_that_is_seen_again_was_not_lost() {
     record.seen(row, &task("t-loaf", "working")).unwrap();
     assert!(record.all().unwrap()[0].is_live());
 }
+
+#[test]
+fn a_question_is_settled_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::open(folder.path()).unwrap();
+    let row = record.sending(&call(&server())).unwrap();
+    record.created(row, &task("t-loaf", "input_required"), None).unwrap();
+    let asked = |message: &str| RawJson::from_value(&json!({"message": message}));
+    let ask = |record: &mut Record, id: Value, message: &str| {
+        record.asked(row, &id, "elicitation/create", &asked(message)).unwrap();
+    };
+    ask(&mut record, json!(0), "Flour?");
+    ask(&mut record, json!(0), "Flour?");
+    record
+        .asked_for(&server().name, &TaskId::new("t-loaf"), &json!("x"), "elicitation/create", &asked("Salt?"))
+        .unwrap();
+    record.asked_for(&server().name, &TaskId::new("t-none"), &json!(1), "elicitation/create", &asked("?")).unwrap();
+    let open = record.open_questions(row).unwrap();
+    assert_eq!(open.iter().map(|one| one.id.clone()).collect::<Vec<_>>(), [json!(0), json!("x")]);
+    assert_eq!(open[0].params, asked("Flour?"));
+    assert!(record.all().unwrap()[0].is_waiting());
+    assert!(record.settle(row, &json!(0), "accept").unwrap());
+    assert!(!record.settle(row, &json!(0), "decline").unwrap());
+    assert!(record.is_settled(row, &json!(0)).unwrap());
+    // A stream that was taken up again repeats it; another question may come under its id.
+    ask(&mut record, json!(0), "Flour?");
+    assert_eq!(record.open_questions(row).unwrap().len(), 1);
+    ask(&mut record, json!(0), "Water?");
+    assert_eq!(record.open_questions(row).unwrap().len(), 2);
+    assert!(record.settle(row, &json!(0), "accept").unwrap());
+    record.reopen(row, &json!(0), "out of reach").unwrap();
+    assert!(!record.is_settled(row, &json!(0)).unwrap());
+    let trail: Vec<String> = record.entries(Some(row)).unwrap().into_iter().map(|entry| entry.kind).collect();
+    let of_questions = ["asked", "asked", "answered", "asked", "answered", "answer not delivered"];
+    assert_eq!(trail[2..], of_questions);
+}

@@ -4,6 +4,7 @@
 //! whichever comes first. One for a task that nobody follows is kept. Who takes a question and leaves without answering puts
 //! it back.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -18,6 +19,8 @@ const MOST: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Desk {
     open: Arc<Mutex<Vec<Open>>>,
+    /// Those that were answered: a stream that is taken up again may bring them once more.
+    answered: Arc<Mutex<HashSet<QuestionId>>>,
     /// Told of whatever may concern who waits.
     news: Arc<Notify>,
 }
@@ -39,11 +42,19 @@ pub struct Inquiry {
 }
 
 impl Desk {
+    /// A new session has begun, whose ids mean other questions.
+    pub(super) fn clear(&self) {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        for one in self.lock().drain(..) {
+            one.wanted.send_replace(false);
+        }
+    }
+
     /// Keeps a question. Whether there was room.
     pub(super) fn put(&self, question: Question) -> bool {
         let mut open = self.lock();
-        // An id that comes again, as after a stream was taken up again, asks the same.
-        if open.iter().any(|one| one.question.id == question.id) {
+        let was_answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner).contains(&question.id);
+        if was_answered || open.iter().any(|one| one.question.id == question.id) {
             return true;
         }
         if open.len() >= MOST {
@@ -116,6 +127,9 @@ impl Inquiry {
 
     /// It is answered: nobody else is to take it.
     pub(super) fn settle(self) {
+        let mut answered = self.desk.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        answered.insert(self.question.id.clone());
+        drop(answered);
         self.desk.withdraw(&self.question.id);
     }
 }

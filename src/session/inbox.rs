@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::desk::{Desk, Inquiry};
 use super::question::{Question, QuestionId, SAMPLE};
-use super::{Abilities, wire};
+use super::{Abilities, SessionSettings, wire};
 use crate::model::rpc_error::codes;
 use crate::model::{RawJson, RpcError, Task, TaskId};
 use crate::rpc::peer::{Handler, RequestReply, method_not_found};
@@ -98,6 +98,7 @@ pub(super) struct Inbox {
     state: Arc<Mutex<State>>,
     desk: Desk,
     abilities: Abilities,
+    is_shared: bool,
     remarks: Remarks,
 }
 
@@ -130,8 +131,10 @@ fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
 }
 
 impl Inbox {
-    pub(super) fn new(abilities: Abilities, remarks: Remarks) -> Self {
-        Self { state: Arc::default(), desk: Desk::default(), abilities, remarks }
+    /// `is_shared` is whether what is not served here may be somebody else's to serve.
+    pub(super) fn new(settings: &SessionSettings, is_shared: bool) -> Self {
+        let (abilities, remarks) = (settings.abilities.clone(), settings.remarks.clone());
+        Self { state: Arc::default(), desk: Desk::default(), abilities, is_shared, remarks }
     }
 
     /// The questions that nobody has answered.
@@ -199,7 +202,7 @@ impl Handler for Inbox {
             self.remarks.tell(Remark::Refused { method: request.method.clone() });
             method_not_found(&request.method)
         };
-        if request.method == SAMPLE && !self.abilities.sampling {
+        if request.method == SAMPLE && !self.abilities.sampling && !self.is_shared {
             return refuse();
         }
         match Question::read(&request) {

@@ -52,6 +52,8 @@ pub struct SessionSettings {
     pub request_limit: Option<Duration>,
     /// What the server is told that it may ask for.
     pub abilities: Abilities,
+    /// Other processes share the session: what nobody here serves is theirs to answer.
+    pub is_shared: bool,
     /// Hears what the server says beside its answers.
     pub remarks: Remarks,
 }
@@ -110,7 +112,7 @@ impl Session {
     /// # Errors
     /// Where the server cannot be reached or does not answer in time, and where no protocol version is shared.
     pub async fn open(connection: Connection, settings: SessionSettings) -> Result<Self, SessionError> {
-        let inbox = Arc::new(Inbox::new(settings.abilities.clone(), settings.remarks.clone()));
+        let inbox = Arc::new(Inbox::new(&settings, settings.is_shared));
         let peer = Peer::start(connection, inbox.clone());
         let profile = legacy::open(&peer, &settings).await?;
         Ok(Self::new(peer, inbox, settings, profile))
@@ -119,9 +121,8 @@ impl Session {
     /// Goes on with a session that an earlier process opened, whose handshake agreed on `version`. Nothing is sent; where
     /// the server has lost it, the first question finds out and opens a new one.
     pub fn resume(connection: Connection, settings: SessionSettings, version: &str) -> Self {
-        // What it was told then is not known here; what it asks for it was offered.
-        let abilities = Abilities { sampling: true };
-        let inbox = Arc::new(Inbox::new(abilities, settings.remarks.clone()));
+        // What the server was offered then is not known here, and it asks for nothing else.
+        let inbox = Arc::new(Inbox::new(&settings, true));
         let peer = Peer::start(connection, inbox.clone());
         peer.negotiated(version);
         Self::new(peer, inbox, settings, Profile::of_old_session(version))
@@ -252,6 +253,11 @@ impl Session {
         Ok(())
     }
 
+    /// A question was answered elsewhere.
+    pub fn forget(&self, inquiry: Inquiry) {
+        inquiry.settle();
+    }
+
     /// Answers a question that an earlier process was asked, which works as long as the server waits for it.
     ///
     /// # Errors
@@ -330,6 +336,7 @@ impl Session {
         if *due {
             legacy::open(&self.peer, &self.settings).await?;
             *due = false;
+            self.inbox.desk().clear();
             *self.listening.lock().await = Some(listen(&self.peer));
             self.renewed.fetch_add(1, Ordering::Relaxed);
         }

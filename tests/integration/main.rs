@@ -13,6 +13,7 @@ mod life;
 mod list;
 mod output;
 mod picture;
+mod questions;
 mod real;
 mod record;
 mod several;

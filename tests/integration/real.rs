@@ -88,13 +88,59 @@ fn the_typescript_sdk() {
     call(&server.url, &["delay", "duration=soon"]).exits(2).says("`duration` should be");
 }
 
-/// Its tools ask; a client that does not offer to answer gets the tool's error.
+/// A question that comes on the stream of its own, for a task that may be born waiting.
 #[test]
 fn the_typescript_sdk_that_asks() {
     let file = format!("{SDK_EXAMPLES}/simpleTaskInteractive.js");
     let server = serve("node", &[&file], Some("PORT"), "/mcp");
-    let outcome = call(&server.url, &["confirm_delete", "filename=x"]);
-    outcome.exits(6).says("input required").says("does not support form elicitation");
+    let delete = |arguments: &[&str]| call(&server.url, &[&["confirm_delete", "filename=x"], arguments].concat());
+    delete(&["--answer", "confirm=true"]).exits(0).prints("Deleted 'x'\n").says("Are you sure you want to delete 'x'?");
+    delete(&["--answer", "confirm=maybe"]).exits(9).says("`confirm` should be boolean, not `maybe`");
+    let program = "exec:sh -c 'echo {\\\"confirm\\\":false}'";
+    assert_ne!(delete(&["--on-input", program]).exits(0).stdout, "Deleted 'x'\n");
+    delete(&[]).exits(9).says("confirm: true or false").says("confirm=…");
+    run(&["answer", "--last", "confirm=true"]).exits(0).says("answered (accept)");
+    run(&["watch", "--last"]).exits(0).prints("Deleted 'x'\n");
+}
+
+/// Its task calls itself working while it asks.
+#[test]
+fn the_typescript_sdk_that_asks_while_it_works() {
+    let file = format!("{SDK_EXAMPLES}/simpleStreamableHttp.js");
+    let server = serve("node", &[&file], Some("MCP_PORT"), "/mcp");
+    let collect =
+        |arguments: &[&str]| call(&server.url, &[&["collect-user-info-task", "infoType=contact"], arguments].concat());
+    let answered = collect(&["--answer", "name=Ada", "--answer", "email=ada@a.example"]);
+    assert!(answered.exits(0).stdout.contains("\"name\": \"Ada\""), "{answered:?}");
+    collect(&["--answer", "name=Ada", "--answer", "email=nobody"]).exits(9).says("`email`");
+}
+
+#[track_caller]
+fn clarifies(server: &str) {
+    let research = |arguments: &[&str]| {
+        call(server, &[&["simulate-research-query", "topic=python", "ambiguous=true"], arguments].concat())
+    };
+    let report = research(&["--answer", "interpretation=snake"]);
+    assert!(report.exits(0).stdout.contains("\"snake\""), "{report:?}");
+    research(&["--answer", "interpretation=cake"]).exits(9).says("`interpretation` should be one of \"programming\"");
+}
+
+#[test]
+fn everything_asks_what_is_meant() {
+    clarifies(&format!("node {EVERYTHING} stdio"));
+    let server = serve("node", &[EVERYTHING, "streamableHttp"], Some("PORT"), "/mcp");
+    clarifies(&server.url);
+    let research = ["simulate-research-query", "topic=python", "ambiguous=true"];
+    call(&server.url, &research).exits(9);
+    run(&["-s", &server.url, "answer", "--last", "interpretation=comedy"]).exits(0);
+    let report = run(&["-s", &server.url, "watch", "--last"]);
+    assert!(report.exits(0).stdout.contains("\"comedy\""), "{report:?}");
+}
+
+/// It asks at once, does not say for which task, and calls that working.
+#[test]
+fn everything_of_january_asks_too() {
+    clarifies(&format!("node {EVERYTHING_OLD} stdio"));
 }
 
 #[track_caller]
@@ -123,6 +169,20 @@ fn fastmcp() {
     let id = call(&server.url, &["bake", "loaves=100", "--detach"]);
     let cancelled = run(&["-s", &server.url, "cancel", id.exits(0).stdout.trim()]);
     cancelled.exits(0).says("");
+}
+
+#[test]
+fn the_python_sdk_that_asks() {
+    let port = free_port();
+    let mut command = Command::new(root().join(PYTHON));
+    command.args(["-m", "mcp_simple_task_interactive", "--port", &port.to_string()]);
+    command.current_dir(root().join(".servers/sdist/mcp-1.30.0/examples/servers/simple-task-interactive"));
+    let server = Running::start(&mut command, port, "/mcp");
+    let delete = ["confirm_delete", "filename=x"];
+    call(&server.url, &[&delete[..], &["--answer", "confirm=true"]].concat()).exits(0).prints("Deleted 'x'\n");
+    call(&server.url, &delete).exits(9).says("confirm=…");
+    run(&["answer", "--last", "confirm=true"]).exits(0);
+    run(&["watch", "--last"]).exits(0).prints("Deleted 'x'\n");
 }
 
 #[test]

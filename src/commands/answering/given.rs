@@ -29,10 +29,14 @@ struct Entry {
     content: Map<String, Value>,
 }
 
+/// What is done about a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub enum Action {
+    /// With its fields.
     Accept,
+    /// Say no.
     Decline,
+    /// Dismiss the question.
     Cancel,
 }
 

@@ -5,24 +5,29 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 use serde_json::{Map, Value};
 
 use super::Context;
+use super::recorder::Recorder;
 use crate::forms::{FieldKind, Form};
 use crate::lifecycle::{Answerer, INPUT_PATIENCE, Reply};
 use crate::model::{TaskId, text};
 use crate::present::{Exit, Trouble};
-use crate::session::{Answer, Question, QuestionKind};
+use crate::session::{Answer, Question, QuestionKind, SessionError};
 
 mod exec;
 mod given;
 
-pub use given::{Given, GivenError};
+pub use given::{Action, Given, GivenError};
 
 /// How often the very same question is answered without a person: some servers ask for ever.
 const ROUNDS: u32 = 10;
+
+/// How often to look whether another command has answered.
+const ELSEWHERE: Duration = Duration::from_millis(250);
 
 /// How to answer what a server asks.
 #[derive(Clone, Debug, Default)]
@@ -53,17 +58,17 @@ pub enum OnInput {
 
 impl InputOptions {
     /// How long a task may ask for input without a question that comes to us.
-    pub(super) fn patience(&self) -> Option<std::time::Duration> {
+    pub(super) fn patience(&self) -> Option<Duration> {
         (self.otherwise != OnInput::Wait).then_some(INPUT_PATIENCE)
     }
 }
 
 /// Answers for one call or task.
-#[derive(Debug)]
 pub(super) struct Answers {
     context: Context,
     options: InputOptions,
     tool: Option<String>,
+    recorder: Recorder,
     state: RefCell<State>,
 }
 
@@ -81,8 +86,10 @@ struct State {
 type NoAnswer = String;
 
 impl Answers {
-    pub(super) fn new(context: &Context, options: &InputOptions, tool: Option<&str>) -> Self {
+    /// `recorder` writes about the task that the questions belong to.
+    pub(super) fn new(context: &Context, options: &InputOptions, tool: Option<&str>, recorder: Recorder) -> Self {
         Self {
+            recorder,
             context: context.clone(),
             options: options.clone(),
             tool: tool.map(str::to_owned),
@@ -137,6 +144,16 @@ impl Answers {
         Ok(Reply::Answer(answer))
     }
 
+    /// Waits for another command to answer.
+    async fn settled(&self, question: &Question) -> Reply {
+        loop {
+            tokio::time::sleep(ELSEWHERE).await;
+            if self.recorder.is_settled(question) {
+                return Reply::Settled;
+            }
+        }
+    }
+
     /// The answer that was given beforehand.
     fn given(&self, question: &Question) -> Result<Option<Answer>, NoAnswer> {
         let mut state = self.state.borrow_mut();
@@ -161,7 +178,27 @@ impl Answers {
 
 impl Answerer for Answers {
     fn answer<'a>(&'a self, question: &'a Question) -> LocalBoxFuture<'a, Reply> {
-        Box::pin(self.reply(question))
+        Box::pin(async move {
+            if self.recorder.is_settled(question) {
+                return Reply::Settled;
+            }
+            tokio::select! {
+                biased;
+                reply = self.reply(question) => match reply {
+                    Reply::Wait => self.settled(question).await,
+                    reply => reply,
+                },
+                reply = self.settled(question) => reply,
+            }
+        })
+    }
+
+    fn claims(&self, question: &Question, answer: &Answer) -> bool {
+        self.recorder.claims(question, answer.action())
+    }
+
+    fn failed(&self, question: &Question, error: &SessionError) {
+        self.recorder.unanswered(question, &error.to_string());
     }
 }
 
@@ -211,7 +248,7 @@ pub(super) fn dismissed(question: &Question) -> Trouble {
 }
 
 /// The command that answers a question of a task.
-fn command(context: &Context, question: &Question, id: &TaskId) -> String {
+pub(super) fn command(context: &Context, question: &Question, id: &TaskId) -> String {
     let command = context.command_for("answer", id);
     let QuestionKind::Form { schema, .. } = &question.kind else { return command };
     let form = Form::new(schema);
@@ -232,6 +269,29 @@ pub(super) fn describe(question: &Question) -> String {
             if fields.is_empty() { message } else { format!("{message} ({})", fields.join("; ")) }
         }
     }
+}
+
+/// A question in full, for a person to read: a line for each field; escaped.
+pub(super) fn page(question: &Question) -> String {
+    let mut lines = vec![format!("question {}: {}", question.id, text::line(question.message()))];
+    match &question.kind {
+        QuestionKind::Sampling => lines.push("  it wants a language model to say something".to_owned()),
+        QuestionKind::Url { url, .. } => lines.push(format!("  {}", text::line(url))),
+        QuestionKind::Form { schema, .. } => {
+            for one in Form::new(schema).fields() {
+                lines.push(format!("  {}", field(one)));
+                let about = [one.title.as_deref(), one.description.as_deref()];
+                let about: Vec<&str> = about.into_iter().flatten().filter(|words| *words != one.name).collect();
+                if !about.is_empty() {
+                    lines.push(format!("      {}", text::line(&about.join(": "))));
+                }
+                if let Some(default) = &one.default {
+                    lines.push(format!("      where it is left out: {}", text::line(&default.to_string())));
+                }
+            }
+        }
+    }
+    lines.join("\n")
 }
 
 /// `flour: one of rye, oat; optional`.

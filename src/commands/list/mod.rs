@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Context, get};
-use crate::model::{Task, TaskStatus, duration, text};
+use crate::model::{Task, TaskId, TaskStatus, duration, text};
 use crate::present::{Exit, Output, table};
 use crate::record::Known;
 
@@ -96,7 +96,9 @@ impl ListOptions {
         let is_live = matches!(&state, State::Seen(status) if !status.is_terminal());
         let tool = line.known.as_ref().map(|known| known.tool.as_str());
         (!self.live || is_live)
-            && (self.states.is_empty() || self.states.contains(&state))
+            && (self.states.is_empty()
+                || self.states.contains(&state)
+                || (line.is_waiting() && self.states.contains(&State::Seen(TaskStatus::InputRequired))))
             && (self.tool.is_none() || self.tool.as_deref() == tool)
     }
 }
@@ -120,6 +122,13 @@ impl Line {
             _ => State::Unanswered,
         };
         self.task.as_ref().map_or_else(of_record, |task| State::Seen(task.status.clone()))
+    }
+
+    /// Whether the server waits for an answer. Some do so while they call the task working.
+    fn is_waiting(&self) -> bool {
+        let State::Seen(status) = self.state() else { return false };
+        let has_questions = self.known.as_ref().is_some_and(|known| known.open_questions > 0);
+        status == TaskStatus::InputRequired || (has_questions && !status.is_terminal())
     }
 
     fn id(&self) -> Option<&str> {
@@ -160,6 +169,7 @@ impl Line {
             "statusMessage": self.message(),
             "sentAt": known.map(|known| stamp(known.sent_at)),
             "seenAt": known.map(|known| stamp(known.seen_at)),
+            "waiting": self.is_waiting(),
             "lost": state == State::Lost,
             "hasResult": known.is_some_and(|known| known.has_outcome),
             "candidates": self.candidates.iter().map(candidate).collect::<Vec<_>>(),
@@ -174,7 +184,7 @@ impl Line {
         vec![
             self.id().unwrap_or("-").to_owned(),
             known.map(|known| known.tool.clone()).unwrap_or_default(),
-            self.state().to_string(),
+            if self.is_waiting() { TaskStatus::InputRequired.to_string() } else { self.state().to_string() },
             known.map_or_else(String::new, |known| age(now, known.sent_at)),
             ttl.map(get::ttl).unwrap_or_default(),
             server.unwrap_or_default(),
@@ -196,6 +206,7 @@ fn show(context: &Context, lines: &[Line]) {
             let dispensable = ["TTL", "MESSAGE", "SERVER", "SENT", "TOOL"];
             printer.data(&table::fitting(&headings, &dispensable, rows));
             lines.iter().for_each(|line| show_candidates(context, line, now));
+            show_waiting(context, lines);
         }
     }
 }
@@ -207,6 +218,16 @@ fn show_candidates(context: &Context, line: &Line, now: i64) {
     let (tool, sent, all) = (text::line(&known.tool), age(now, known.sent_at), all.join(", "));
     context.printer.note(&format!("the call of `{tool}` sent {sent} may have started {all}"));
     context.printer.hint(&context.command_for("watch", &newest.id));
+}
+
+/// A task that asks is not to be overlooked.
+fn show_waiting(context: &Context, lines: &[Line]) {
+    let mut waiting = lines.iter().filter(|line| line.is_waiting());
+    let Some(task) = waiting.next().and_then(|line| Some(TaskId::new(line.id()?))) else { return };
+    let count = waiting.count() + 1;
+    let verb = if count == 1 { "waits" } else { "wait" };
+    context.printer.note(&format!("{} {verb} for an answer", text::plural(count, "task")));
+    context.printer.hint(&context.command_for("answer", &task));
 }
 
 /// `3m 05s ago`, by our own clock at both ends.
