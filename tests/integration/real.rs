@@ -112,7 +112,7 @@ fn the_typescript_sdk_that_asks_while_it_works() {
         |arguments: &[&str]| call(&server.url, &[&["collect-user-info-task", "infoType=contact"], arguments].concat());
     let answered = collect(&["--answer", "name=Ada", "--answer", "email=ada@a.example"]);
     assert!(answered.exits(0).stdout.contains("\"name\": \"Ada\""), "{answered:?}");
-    collect(&["--answer", "name=Ada", "--answer", "email=nobody"]).exits(9).says("`email`");
+    collect(&["--answer", "email=ada@a.example"]).exits(9).says("`name` is missing");
 }
 
 #[track_caller]
@@ -196,16 +196,6 @@ fn the_python_sdk() {
         .exits(0)
         .prints("Task completed!\n")
         .says("working: Processing step 1...");
-}
-
-#[test]
-fn the_python_sdk_that_asks() {
-    let port = free_port();
-    let mut command = Command::new(root().join(PYTHON));
-    command.args(["-m", "mcp_simple_task_interactive", "--port", &port.to_string()]);
-    command.current_dir(root().join(".servers/sdist/mcp-1.30.0/examples/servers/simple-task-interactive"));
-    let server = Running::start(&mut command, port, "/mcp");
-    call(&server.url, &["confirm_delete", "filename=x"]).exits(6).says("does not support elicitation");
 }
 
 #[test]

@@ -259,7 +259,8 @@ pub(super) fn command(context: &Context, question: &Question, id: &TaskId) -> St
 
 /// What is asked, in a few words; escaped.
 pub(super) fn describe(question: &Question) -> String {
-    let message = text::truncate(&text::line(question.message()), 300).into_owned();
+    let words = text::truncate(&text::line(question.message()), 300).into_owned();
+    let message = if words.trim().is_empty() { "it says no words".to_owned() } else { words };
     match &question.kind {
         QuestionKind::Sampling => "it wants a language model to say something".to_owned(),
         QuestionKind::Url { url, .. } => format!("{message} (at {})", text::line(url)),
