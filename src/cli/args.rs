@@ -333,10 +333,11 @@ pub struct Input {
     /// A JSON file with answers: an object of fields, or a list with {"message", "action", "content"} for each question
     #[arg(long, env = "MCP_TASK_ANSWERS", value_name = "FILE")]
     pub answers: Option<PathBuf>,
-    /// What to do about questions that are not answered beforehand: defaults, decline, cancel, fail (leave the task waiting,
-    /// exit 9), wait (for an answer from elsewhere), or exec:COMMAND, which gets the request as JSON and prints the answer
-    #[arg(long, env = "MCP_TASK_ON_INPUT", value_name = "HOW", value_parser = settings::on_input, default_value = "fail")]
-    pub on_input: OnInput,
+    /// What to do about questions that are not answered beforehand: ask (the person at the terminal; so it is where there is
+    /// one), fail (leave the task waiting, exit 9; so it is elsewhere), defaults, decline, cancel, wait (for an answer from
+    /// elsewhere), or exec:COMMAND, which gets the request as JSON and prints the answer
+    #[arg(long, env = "MCP_TASK_ON_INPUT", value_name = "HOW", value_parser = settings::on_input)]
+    pub on_input: Option<OnInput>,
 }
 
 /// `--output`.

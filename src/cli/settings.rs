@@ -21,7 +21,7 @@ use crate::commands::watch::{Until, WatchOptions};
 use crate::commands::{ConnectionSettings, Context, HoldSettings, ServerTarget, WaitOptions};
 use crate::model::{Secret, TaskStatus, duration, text};
 use crate::present::printer::Voice;
-use crate::present::{Output, Progress};
+use crate::present::{Output, Progress, ask};
 use crate::session::TaskWish;
 
 impl Global {
@@ -196,20 +196,30 @@ impl Input {
         let file = self.answers.as_ref().map(read).transpose()?;
         let given =
             Given::new(items, file.as_deref()).map_err(|error| UsageError::new(format!("--answers: {error}")))?;
-        Ok(InputOptions { given, otherwise: self.on_input.clone() })
+        let otherwise = match &self.on_input {
+            Some(OnInput::Ask) if !ask::can_ask() => {
+                let message = "--on-input ask needs a terminal for stdin and stderr";
+                return Err(UsageError::hinting(message, "--answer FIELD=… answers without one").into());
+            }
+            Some(how) => how.clone(),
+            None if ask::can_ask() => OnInput::Ask,
+            None => OnInput::Fail,
+        };
+        Ok(InputOptions { given, otherwise })
     }
 }
 
 /// `--on-input`.
 pub(super) fn on_input(typed: &str) -> Result<OnInput, String> {
     match typed {
+        "ask" => Ok(OnInput::Ask),
         "defaults" => Ok(OnInput::Defaults),
         "decline" => Ok(OnInput::Decline),
         "cancel" => Ok(OnInput::Cancel),
         "fail" => Ok(OnInput::Fail),
         "wait" => Ok(OnInput::Wait),
         _ => command_of(typed)
-            .unwrap_or_else(|| Err("write defaults, decline, cancel, fail, wait or exec:COMMAND".to_owned()))
+            .unwrap_or_else(|| Err("write ask, defaults, decline, cancel, fail, wait or exec:COMMAND".to_owned()))
             .map(OnInput::Exec),
     }
 }

@@ -9,6 +9,11 @@ use serde_json::{Map, Number, Value};
 
 use crate::arguments::{self, ArgumentError, Item, Schema};
 
+mod address;
+pub mod secrets;
+
+pub use address::Address;
+
 /// A form.
 #[derive(Clone, Debug)]
 pub struct Form {

@@ -5,7 +5,9 @@
 
 use crate::lifecycle::{Event, Reporter};
 
+pub mod ask;
 pub mod bar;
+pub mod dialogue;
 pub mod exit;
 pub mod jsonl;
 pub mod lines;

@@ -237,6 +237,16 @@ impl Printer {
         all && failure.is_none()
     }
 
+    /// Has `ask` run on the thread that writes to the terminal, after all that was said before.
+    pub(super) fn send_question(&self, ask: Box<dyn FnOnce() + Send>) {
+        self.0.writer.send(Job::Ask(ask));
+    }
+
+    /// Whether colours are wanted.
+    pub(super) fn is_colourful(&self) -> bool {
+        self.0.colour
+    }
+
     /// Shows a bar below what is written from now on.
     pub(super) fn show_bar(&self, make: MakeBar) {
         self.0.writer.send(Job::ShowBar(make));

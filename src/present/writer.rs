@@ -27,6 +27,8 @@ pub(super) enum Job {
     ShowBar(MakeBar),
     /// No more.
     HideBar,
+    /// A person is asked something. The bar steps aside, and what is said meanwhile waits.
+    Ask(Box<dyn FnOnce() + Send>),
 }
 
 /// How stdout fares.
@@ -131,6 +133,8 @@ impl Shared {
                 (Job::Data(line), None) => self.write_data(&line),
                 (Job::Talk(line), Some(bar)) => bar.suspend(|| write_talk(&line)),
                 (Job::Talk(line), None) => write_talk(&line),
+                (Job::Ask(ask), Some(bar)) => bar.suspend(ask),
+                (Job::Ask(ask), None) => ask(),
                 (Job::ShowBar(make), _) => bar = Some(make()),
                 (Job::HideBar, _) => {
                     if let Some(bar) = bar.take() {

@@ -1,6 +1,7 @@
 //! Who answers what a server asks: what was given beforehand, else whom `--on-input` names.
 //!
-//! [`given`] holds the answers of `--answer` and `--answers`, [`exec`] asks a program. Whatever comes of them is checked
+//! [`given`] holds the answers of `--answer` and `--answers`, [`exec`] asks a program, [`person`] whoever
+//! sits at the terminal. Whatever comes of them is checked
 //! against the question's schema before it is sent. Nothing here reads stdin.
 
 use std::cell::RefCell;
@@ -20,6 +21,7 @@ use crate::session::{Answer, Question, QuestionKind, SessionError};
 
 mod exec;
 mod given;
+mod person;
 
 pub use given::{Action, Given, GivenError};
 
@@ -41,6 +43,8 @@ pub struct InputOptions {
 /// `--on-input`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OnInput {
+    /// Ask the person at the terminal.
+    Ask,
     /// Answer with the question's own defaults.
     Defaults,
     /// Say no.
@@ -125,6 +129,7 @@ impl Answers {
             OnInput::Fail => return Ok(Reply::Leave),
             OnInput::Wait => return Ok(Reply::Wait),
             _ if matches!(question.kind, QuestionKind::Sampling) => return Ok(Reply::Leave),
+            OnInput::Ask => return person::ask(&self.context, self.tool.as_deref(), question).await,
             OnInput::Decline => Answer::Decline,
             OnInput::Cancel => Answer::Cancel,
             OnInput::Defaults => defaults(question)?,
