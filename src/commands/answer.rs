@@ -19,7 +19,7 @@ use crate::arguments::Item;
 use crate::forms::Form;
 use crate::model::{Task, TaskStatus, text};
 use crate::present::{Exit, Output, Trouble};
-use crate::session::{Answer, Question, QuestionId, QuestionKind, Session};
+use crate::session::{Answer, Question, QuestionKind, Session};
 
 /// How long a server may take to put its question anew.
 const ASKS_WITHIN: Duration = Duration::from_secs(3);
@@ -110,10 +110,7 @@ async fn questions(context: &Context, session: &Rc<Session>, task: &Task, record
     let mut questions = live();
     // The holder knows what is still asked; elsewhere that is what was recorded.
     if context.holding.get().is_none() {
-        let recorded = recorder
-            .open_questions()
-            .into_iter()
-            .filter_map(|noted| Question::recorded(QuestionId::from_json(&noted.id)?, &noted.method, noted.params));
+        let recorded = recorder.open_questions().into_iter().filter_map(answering::recorded);
         for question in recorded {
             if questions.iter().all(|known| known.id != question.id) {
                 questions.push(question);

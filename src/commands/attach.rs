@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tokio::time::Instant;
 
-use super::answering::Answers;
+use super::answering::{self, Answers};
 use super::follow::{self, WaitOptions, Watch};
 use super::lookup::Found;
 use super::recorder::Recorded;
@@ -45,6 +45,10 @@ pub(super) async fn attach(
     // Only with the connection is it known whether the server ends with us.
     if !options.cancel_on_interrupt {
         commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
+    }
+    // A held server puts its open questions to everybody anew.
+    if context.holding.get().is_none() {
+        recorder.open_questions().into_iter().filter_map(answering::recorded).for_each(|open| session.reopen(open));
     }
     let mut reporter = Box::new(Recorded(recorder.clone(), reporter));
     reporter.report(&Event::Created { task: task.clone(), immediate: None });

@@ -209,8 +209,8 @@ impl Person {
         defaults: &[bool],
     ) -> Result<Option<Vec<usize>>, NoAnswer> {
         self.check()?;
-        let select = MultiSelect::with_theme(self.theme.as_ref()).with_prompt(prompt).defaults(defaults);
-        self.heard(select.items(fitting(items)).interact_on_opt(&self.term))
+        let select = MultiSelect::with_theme(self.theme.as_ref()).with_prompt(prompt).items(fitting(items));
+        self.heard(select.defaults(defaults).interact_on_opt(&self.term))
     }
 }
 

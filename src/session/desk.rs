@@ -28,6 +28,8 @@ pub(super) struct Desk {
 #[derive(Debug)]
 struct Open {
     question: Question,
+    /// It was put to an earlier process; the server may put it anew under another id.
+    is_old: bool,
     taken: bool,
     /// Whether the server still wants to know.
     wanted: watch::Sender<bool>,
@@ -52,6 +54,15 @@ impl Desk {
 
     /// Keeps a question. Whether there was room.
     pub(super) fn put(&self, question: Question) -> bool {
+        self.add(question, false)
+    }
+
+    /// Keeps a question that was put to an earlier process.
+    pub(super) fn put_old(&self, question: Question) {
+        self.add(question, true);
+    }
+
+    fn add(&self, question: Question, is_old: bool) -> bool {
         let mut open = self.lock();
         let was_answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner).contains(&question.id);
         if was_answered || open.iter().any(|one| one.question.id == question.id) {
@@ -60,7 +71,12 @@ impl Desk {
         if open.len() >= MOST {
             return false;
         }
-        open.push(Open { question, taken: false, wanted: watch::Sender::new(true) });
+        // The server has put it anew: what it was called before, nobody waits for.
+        let is_same = |one: &mut Open| one.is_old && !is_old && one.question.params == question.params;
+        open.extract_if(.., is_same).for_each(|one| {
+            one.wanted.send_replace(false);
+        });
+        open.push(Open { question, is_old, taken: false, wanted: watch::Sender::new(true) });
         drop(open);
         self.news.notify_waiters();
         true

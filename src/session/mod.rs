@@ -243,6 +243,11 @@ impl Session {
         self.inbox.desk().questions()
     }
 
+    /// A question that an earlier process was asked is still open. Where the server puts it anew, that counts.
+    pub fn reopen(&self, question: Question) {
+        self.inbox.desk().put_old(question);
+    }
+
     /// Answers a question, once.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ fn schema() -> Value {
     }})
 }
 
-fn question(id: Value, message: &str) -> Value {
+pub fn question(id: Value, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {
         "message": message, "requestedSchema": schema(),
         "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t-loaf"}}}})
@@ -31,7 +31,7 @@ fn loaf() -> Value {
 }
 
 /// A server that asks this to whoever waits for the result, and then hands that out.
-fn asking(steps: &[Value]) -> Bench {
+pub fn asking(steps: &[Value]) -> Bench {
     let steps = [steps, &[json!({"reply": loaf()})]].concat();
     Bench::new(&json!({"session": true, "rules": [
         {"method": "tools/call", "steps": [{"reply": {"task": task("working")}}]},
@@ -41,7 +41,7 @@ fn asking(steps: &[Value]) -> Bench {
     ]}))
 }
 
-fn flour() -> Bench {
+pub fn flour() -> Bench {
     asking(&[json!({"send": question(json!(0), "Which flour?")}), json!({"await": 0})])
 }
 
@@ -58,14 +58,14 @@ fn call(bench: &Bench, arguments: &[&str]) -> Outcome {
 }
 
 /// The answers that the server got to its requests of this id.
-fn answers(bench: &Bench, id: &Value) -> Vec<Value> {
+pub fn answers(bench: &Bench, id: &Value) -> Vec<Value> {
     let all = bench.received().into_iter().map(|seen| seen["message"].clone());
     all.filter(|message| message["method"].is_null() && message["id"] == *id).collect()
 }
 
 /// The content of the one answer to question 0.
 #[track_caller]
-fn content(bench: &Bench) -> Value {
+pub fn content(bench: &Bench) -> Value {
     let all = answers(bench, &json!(0));
     assert_eq!(all.len(), 1, "{all:?}");
     assert_eq!(

@@ -4,15 +4,15 @@ use std::process::Command;
 
 use crate::support::{Outcome, Running, free_port, root, run};
 
-const EVERYTHING: &str = ".servers/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+pub const EVERYTHING: &str = ".servers/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
 const EVERYTHING_OLD: &str =
     ".servers/everything-2026.1.26/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
-const SDK_EXAMPLES: &str = ".servers/node/node_modules/@modelcontextprotocol/sdk/dist/esm/examples/server";
+pub const SDK_EXAMPLES: &str = ".servers/node/node_modules/@modelcontextprotocol/sdk/dist/esm/examples/server";
 const PYTHON: &str = ".servers/py3/bin/python";
 const RMCP: &str = ".servers/rmcp-legacy/debug/rmcp-legacy";
 
 /// Starts a server whose last argument or environment variable is its port.
-fn serve(program: &str, arguments: &[&str], port_variable: Option<&str>, path: &str) -> Running {
+pub fn serve(program: &str, arguments: &[&str], port_variable: Option<&str>, path: &str) -> Running {
     let port = free_port();
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());

@@ -73,7 +73,7 @@ impl Terminal {
         Self { _master: pair.master, child, keyboard, screen, reader: Some(reader) }
     }
 
-    fn type_keys(&mut self, keys: &[u8]) {
+    pub fn type_keys(&mut self, keys: &[u8]) {
         self.keyboard.write_all(keys).and_then(|()| self.keyboard.flush()).expect("the terminal takes keys");
     }
 
@@ -83,7 +83,7 @@ impl Terminal {
     }
 
     /// The exit number.
-    fn wait(&mut self) -> u32 {
+    pub fn wait(&mut self) -> u32 {
         let end = Instant::now() + Duration::from_secs(60);
         let code = loop {
             if let Some(code) = self.poll() {
@@ -102,11 +102,11 @@ impl Terminal {
         self.screen.lock().expect("not poisoned").parser.screen().contents()
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         self.screen.lock().expect("not poisoned").bytes.clone()
     }
 
-    fn saw(&self, what: &str) -> bool {
+    pub fn saw(&self, what: &str) -> bool {
         self.screen.lock().expect("not poisoned").seen.iter().any(|contents| contents.contains(what))
     }
 }

@@ -17,7 +17,8 @@ use crate::forms::{FieldKind, Form};
 use crate::lifecycle::{Answerer, INPUT_PATIENCE, Reply};
 use crate::model::{TaskId, text};
 use crate::present::{Exit, Trouble};
-use crate::session::{Answer, Question, QuestionKind, SessionError};
+use crate::record::NotedQuestion;
+use crate::session::{Answer, Question, QuestionId, QuestionKind, SessionError};
 
 mod exec;
 mod given;
@@ -231,6 +232,11 @@ fn accept(question: &Question, content: Map<String, Value>) -> Result<Answer, No
         QuestionKind::Url { .. } => Ok(Answer::Accept(None)),
         QuestionKind::Sampling => Err("a question to a language model has no fields".to_owned()),
     }
+}
+
+/// A question that the record kept.
+pub(super) fn recorded(noted: NotedQuestion) -> Option<Question> {
+    Question::recorded(QuestionId::from_json(&noted.id)?, &noted.method, noted.params)
 }
 
 /// A question that waits for somebody: what is asked, and how to answer it.
