@@ -42,6 +42,16 @@ pub struct Global {
     /// A bearer token for an HTTP server; the environment variable keeps it out of the process list
     #[arg(long, global = true, env = "MCP_TASK_BEARER", hide_env_values = true, value_name = "TOKEN")]
     pub bearer: Option<String>,
+    /// A program that speaks for a language model, exec:COMMAND, where the server asks for that: it gets the request as JSON
+    /// and prints words, or a whole result as JSON. Without it the server is told that there is none
+    #[arg(long, global = true, env = "MCP_TASK_SAMPLING", value_name = "exec:COMMAND", value_parser = settings::sampling)]
+    pub sampling: Option<SamplingCommand>,
+    /// Show at the terminal what the model is asked and what it says, before either goes on
+    #[arg(long, global = true, env = "MCP_TASK_SAMPLING_REVIEW", value_parser = clap::builder::FalseyValueParser::new())]
+    pub sampling_review: bool,
+    /// A folder that the server is told it may work in (repeatable)
+    #[arg(long, global = true, value_name = "DIR")]
+    pub root: Vec<PathBuf>,
     /// PEM certificates to trust beside the system's
     #[arg(long, global = true, env = "MCP_TASK_CA_CERT", value_name = "FILE")]
     pub ca_cert: Option<PathBuf>,
@@ -88,6 +98,10 @@ pub struct Global {
     #[arg(long, global = true, env = "MCP_TASK_MAX_MESSAGE", value_name = "SIZE", default_value = "64M", value_parser = settings::size)]
     pub max_message: usize,
 }
+
+/// The words of `--sampling`.
+#[derive(Clone, Debug)]
+pub struct SamplingCommand(pub Vec<String>);
 
 /// The commands.
 #[derive(Debug, Subcommand)]

@@ -168,6 +168,8 @@ fn prepare(app: &App, printer: Printer, keeper: Keeper) -> Result<Context, Box<T
         state_dir,
         record_arguments: !app.global.no_record_args,
         hold: app.global.hold(),
+        sampling: app.global.sampling().map_err(usage)?,
+        roots: app.global.roots().map_err(usage)?,
         http_session: SharedSession::default(),
         old_protocol: None,
         holder: None,

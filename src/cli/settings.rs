@@ -7,7 +7,8 @@ use std::time::Duration;
 use etcetera::BaseStrategy;
 
 use super::args::{
-    Answer, Call, Global, Input, List, ListedStatus, OutputFormat, ProgressFormat, TaskArgument, Wait, Watch,
+    Answer, Call, Global, Input, List, ListedStatus, OutputFormat, ProgressFormat, SamplingCommand, TaskArgument, Wait,
+    Watch,
 };
 use crate::arguments::{self, Item};
 use crate::commands::answer::AnswerOptions;
@@ -18,11 +19,11 @@ use crate::commands::lookup::{self, Found};
 use crate::commands::server::TargetError;
 use crate::commands::troubles::UsageError;
 use crate::commands::watch::{Until, WatchOptions};
-use crate::commands::{ConnectionSettings, Context, HoldSettings, ServerTarget, WaitOptions};
+use crate::commands::{ConnectionSettings, Context, HoldSettings, SamplingOptions, ServerTarget, WaitOptions};
 use crate::model::{Secret, TaskStatus, duration, text};
 use crate::present::printer::Voice;
 use crate::present::{Output, Progress, ask};
-use crate::session::TaskWish;
+use crate::session::{Root, TaskWish};
 
 impl Global {
     pub(super) fn voice(&self) -> Voice {
@@ -65,6 +66,33 @@ impl Global {
     pub(super) fn hold(&self) -> HoldSettings {
         let idle = limit(self.hold_idle).filter(|_| !self.no_hold);
         HoldSettings { idle, session: self.session.clone() }
+    }
+
+    pub(super) fn sampling(&self) -> Result<Option<SamplingOptions>, String> {
+        match &self.sampling {
+            None if self.sampling_review => Err("--sampling-review needs --sampling".to_owned()),
+            Some(_) if self.sampling_review && !ask::can_ask() => {
+                Err("--sampling-review needs a terminal for stdin and stderr".to_owned())
+            }
+            given => Ok(given
+                .as_ref()
+                .map(|given| SamplingOptions { command: given.0.clone(), review: self.sampling_review })),
+        }
+    }
+
+    /// The folders of `--root`, as the server is told of them.
+    pub(super) fn roots(&self) -> Result<Vec<Root>, String> {
+        let read = |folder: &PathBuf| {
+            let shown = text::line(&folder.to_string_lossy()).into_owned();
+            let whole = folder.canonicalize().map_err(|error| format!("--root {shown}: {error}"))?;
+            if !whole.is_dir() {
+                return Err(format!("--root {shown} is not a folder"));
+            }
+            let uri = url::Url::from_directory_path(&whole).map_err(|()| format!("--root {shown} has no address"))?;
+            let name = whole.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
+            Ok(Root { uri: uri.as_str().trim_end_matches('/').to_owned(), name })
+        };
+        self.root.iter().map(read).collect()
     }
 
     pub(super) fn connection(&self) -> ConnectionSettings {
@@ -222,6 +250,11 @@ pub(super) fn on_input(typed: &str) -> Result<OnInput, String> {
             .unwrap_or_else(|| Err("write ask, defaults, decline, cancel, fail, wait or exec:COMMAND".to_owned()))
             .map(OnInput::Exec),
     }
+}
+
+/// `--sampling`.
+pub(super) fn sampling(typed: &str) -> Result<SamplingCommand, String> {
+    command_of(typed).unwrap_or_else(|| Err("write exec:COMMAND".to_owned())).map(SamplingCommand)
 }
 
 /// The words of `exec:COMMAND`, split as a shell would.

@@ -8,6 +8,7 @@ use super::{Context, lock};
 use crate::holder::{self, Control, Folder, Held, HeldSettings, HoldError, HolderId, Key, Plan};
 use crate::model::{TaskId, Ttl, duration, text};
 use crate::rpc::Connection;
+use crate::session::list_roots;
 use crate::transport::stdio::ServerCommand;
 
 /// How long leaving waits for its last words to a holder to be on their way.
@@ -112,9 +113,11 @@ fn plan(context: &Context, command: &ServerCommand, idle: Duration) -> anyhow::R
     let cwd = cwd.canonicalize().unwrap_or(cwd);
     let words: Vec<String> = std::iter::once(&command.program).chain(&command.arguments).cloned().collect();
     let session = context.hold.session.clone();
+    let offers = [(context.sampling.is_some(), "sampling"), (!context.roots.is_empty(), "roots")];
+    let offers: Vec<&str> = offers.into_iter().filter(|(offered, _)| *offered).map(|(_, what)| what).collect();
     Ok(Plan {
         folder: std::path::absolute(folder(context).path())?,
-        key: Key::of(&words, &command.env, &cwd, session.as_deref()),
+        key: Key::of(&words, &command.env, &cwd, session.as_deref(), &offers),
         server: context.server_name().unwrap_or_default(),
         session,
         program: command.program.clone(),
@@ -132,6 +135,9 @@ impl Context {
         self.printer.verbose(&format!("the server is held for later commands, under the key {}", id.key.as_str()));
         let holding = Holding { id, control, is_idle: Arc::new(AtomicBool::new(started_here)) };
         lock(&self.shared.holdings).push(holding.clone());
+        if !self.roots.is_empty() {
+            holding.control.roots(&list_roots(&self.roots));
+        }
         let _ = self.holding.set(holding);
         connection
     }

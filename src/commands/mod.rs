@@ -8,6 +8,7 @@ use crate::model::{TaskId, text};
 use crate::present::{Printer, Progress};
 use crate::record::{Known, Record, RecordError, ServerNote};
 use crate::rpc::Tap;
+use crate::session::{Abilities, Root};
 use crate::transport::Keeper;
 use crate::transport::http::SharedSession;
 
@@ -36,6 +37,7 @@ mod credentials;
 mod follow;
 mod routes;
 
+pub use answering::SamplingOptions;
 pub use follow::WaitOptions;
 pub use held::{HoldSettings, Holding};
 pub use interrupt::Interrupts;
@@ -64,6 +66,10 @@ pub struct Context {
     pub record_arguments: bool,
     /// How stdio servers are kept alive between commands.
     pub hold: HoldSettings,
+    /// Who speaks for a language model, where the server may ask for that.
+    pub sampling: Option<SamplingOptions>,
+    /// The folders that the server is told of.
+    pub roots: Vec<Root>,
     /// The HTTP session, old or new.
     pub http_session: SharedSession,
     /// The protocol version of the old session, where there is one to go back to.
@@ -148,6 +154,11 @@ impl Context {
     pub fn server_is_child(&self) -> bool {
         let is_held = self.holder.is_some() || self.holding.get().is_some();
         !is_held && self.server.as_ref().is_some_and(|(_, target)| target.is_local())
+    }
+
+    /// What the server may ask for.
+    fn abilities(&self) -> Abilities {
+        Abilities { sampling: self.sampling.is_some(), roots: self.roots.clone() }
     }
 
     /// The session that tasks belong to, as the record keeps it: the HTTP session, or the holder of the server.

@@ -11,7 +11,7 @@ use super::{Context, trace};
 use crate::holder::HeldSettings;
 use crate::model::{Secret, text};
 use crate::rpc::{ConnectionError, Tap};
-use crate::session::{Abilities, Remark, Remarks, Session, SessionError, SessionSettings};
+use crate::session::{Remark, Remarks, Session, SessionError, SessionSettings};
 use crate::transport::http::HttpSettings;
 use crate::transport::stdio::{ServerCommand, StdioSettings};
 use crate::transport::{Notice, Notices, http, stdio};
@@ -162,7 +162,7 @@ async fn open(context: &Context, target: &ServerTarget, need: Need) -> anyhow::R
     let session = SessionSettings {
         start_limit: settings.start_limit,
         request_limit: settings.request_limit,
-        abilities: Abilities::default(),
+        abilities: context.abilities(),
         is_shared: context.holding.get().is_some(),
         remarks,
     };

@@ -93,6 +93,11 @@ impl Control {
         self.tell(wire::LEASE, &json!({"task": task.as_str(), "for": length}));
     }
 
+    /// The folders that the server may be told of, as an answer to `roots/list`.
+    pub fn roots(&self, roots: &Value) {
+        self.tell(wire::ROOTS, roots);
+    }
+
     /// The task has ended.
     pub fn release(&self, task: &TaskId) {
         self.tell(wire::RELEASE, &json!({"task": task.as_str()}));

@@ -18,9 +18,10 @@ const LONGEST_PATH: usize = 100;
 pub struct Key(String);
 
 impl Key {
-    /// The key of a server: its command line, its variables, its working directory, and the user's own name for it.
-    pub fn of(words: &[String], env: &[(String, String)], cwd: &Path, session: Option<&str>) -> Self {
-        Self(digest(&serde_json::json!([words, env, cwd, session]).to_string()))
+    /// The key of a server: its command line, its variables, its working directory, the user's own name for it, and what it is
+    /// offered in the handshake.
+    pub fn of(words: &[String], env: &[(String, String)], cwd: &Path, session: Option<&str>, offers: &[&str]) -> Self {
+        Self(digest(&serde_json::json!([words, env, cwd, session, offers]).to_string()))
     }
 
     /// Its text: hexadecimal digits.
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
 
     fn key(session: Option<&str>) -> Key {
-        Key::of(&["npx".to_owned(), "a server".to_owned()], &[], Path::new("/x"), session)
+        Key::of(&["npx".to_owned(), "a server".to_owned()], &[], Path::new("/x"), session, &[])
     }
 
     #[test]

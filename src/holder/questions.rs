@@ -15,6 +15,8 @@ use crate::model::{RawJson, RpcError};
 use crate::rpc::message::IncomingRequest;
 use crate::rpc::{RequestId, message};
 
+const LIST_ROOTS: &str = "roots/list";
+const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
 const CANCELLED: &str = "notifications/cancelled";
 
 /// See above.
@@ -22,6 +24,8 @@ const CANCELLED: &str = "notifications/cancelled";
 pub(super) struct Questions {
     /// The client's capabilities, as the handshake had them.
     offered: Value,
+    /// What `roots/list` is answered with.
+    roots: Option<Value>,
     open: VecDeque<Question>,
 }
 
@@ -52,12 +56,20 @@ impl Questions {
             .unwrap_or_default();
     }
 
+    /// A command tells which folders there are. The newest counts.
+    pub(super) fn roots(&mut self, roots: Value) -> Vec<Order> {
+        let changed = self.roots.as_ref().is_some_and(|known| *known != roots);
+        self.roots = Some(roots);
+        let told = changed && self.is_offered(LIST_ROOTS);
+        told.then(|| Order::Server(message::notification(ROOTS_CHANGED, &Value::Null))).into_iter().collect()
+    }
+
     fn is_offered(&self, method: &str) -> bool {
         let has = |pointer: &str| self.offered.pointer(pointer).is_some_and(|offered| !offered.is_null());
         match method {
             "elicitation/create" => has("/elicitation"),
             "sampling/createMessage" => has("/sampling"),
-            "roots/list" => has("/roots"),
+            LIST_ROOTS => has("/roots"),
             "tasks/get" | "tasks/result" => has("/tasks"),
             "tasks/list" => has("/tasks/list"),
             "tasks/cancel" => has("/tasks/cancel"),
@@ -75,6 +87,10 @@ impl Questions {
         if !self.is_offered(&request.method) {
             let error = RpcError::new(codes::METHOD_NOT_FOUND, format!("Method not found: {}", request.method));
             return vec![Order::Server(message::response(&request.id, &Err(error)))];
+        }
+        if request.method == LIST_ROOTS {
+            let roots = self.roots.clone().unwrap_or_else(|| json!({"roots": []}));
+            return vec![Order::Server(message::response(&request.id, &Ok(roots)))];
         }
         let params = request.params.as_ref();
         let text = request_text(&request.id, &request.method, params);
@@ -210,6 +226,16 @@ mod tests {
         for method in ["sampling/createMessage", "roots/list", "tasks/cancel", "foo/bar"] {
             assert!(refused(&mut questions, method), "{method}");
         }
+        questions.offer(Some(&RawJson::from_value(&json!({"capabilities": {"roots": {}}}))));
+        let list = request(r#"{"jsonrpc":"2.0","id":6,"method":"roots/list"}"#);
+        let mut told = |roots: Value| (questions.roots(roots).len(), questions.asked(list.clone(), &[ONE], None));
+        let answer = |roots: Value| vec![Order::Server(message::response(&RequestId::Number(6.into()), &Ok(roots)))];
+        let (one, two) = (json!({"roots": [1]}), json!({"roots": [2]}));
+        assert_eq!(told(one.clone()), (0, answer(one.clone())));
+        assert_eq!(told(one.clone()), (0, answer(one)));
+        assert_eq!(told(two.clone()), (1, answer(two)), "a change is told");
+        questions
+            .offer(Some(&RawJson::from_value(&json!({"capabilities": {"elicitation": {}, "tasks": {"list": {}}}}))));
         for method in ["elicitation/create", "tasks/get", "tasks/list"] {
             assert!(!refused(&mut questions, method), "{method}");
         }

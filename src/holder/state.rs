@@ -167,6 +167,7 @@ impl State {
                         self.leases.remove(params()["task"].as_str().unwrap_or_default());
                         Vec::new()
                     }
+                    wire::ROOTS => self.questions.roots(params()),
                     wire::UNNEEDED => {
                         self.unneeded = self.clients.len() == 1;
                         Vec::new()

@@ -16,6 +16,8 @@ pub(crate) const COMMAND: &str = "hold-server";
 pub(super) const OWN: &str = "mcp-task/";
 /// To the holder: a task needs the server. `{"task", "for": milliseconds}`.
 pub(super) const LEASE: &str = "mcp-task/lease";
+/// To the holder: the folders that the server may be told of, an answer to `roots/list`.
+pub(super) const ROOTS: &str = "mcp-task/roots";
 /// To the holder: it does no more. `{"task"}`.
 pub(super) const RELEASE: &str = "mcp-task/release";
 /// To the holder: whoever started it has no more use for it.

@@ -100,6 +100,16 @@ pub fn fill_in(person: &Person, asker: &Asker, form: &Form) -> Result<Decision, 
     }
 }
 
+/// Shows something and asks whether it may pass.
+///
+/// # Errors
+/// Where there is no decision.
+pub fn lets_pass(person: &Person, asker: &Asker, prompt: &str) -> Result<bool, NoAnswer> {
+    asker.introduce(person);
+    let ways = ["yes", "no"].map(str::to_owned);
+    Ok(person.choose(prompt, &ways, 0)? == Some(0))
+}
+
 /// An address that a person is to visit.
 #[derive(Clone, Debug)]
 pub struct Visit {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::desk::{Desk, Inquiry};
 use super::question::{Question, QuestionId, SAMPLE};
-use super::{Abilities, SessionSettings, wire};
+use super::{Abilities, SessionSettings, legacy, list_roots, wire};
 use crate::model::rpc_error::codes;
 use crate::model::{RawJson, RpcError, Task, TaskId};
 use crate::rpc::peer::{Handler, RequestReply, method_not_found};
@@ -204,6 +204,9 @@ impl Handler for Inbox {
         };
         if request.method == SAMPLE && !self.abilities.sampling && !self.is_shared {
             return refuse();
+        }
+        if request.method == legacy::LIST_ROOTS && !self.abilities.roots.is_empty() {
+            return RequestReply::Now(Ok(list_roots(&self.abilities.roots)));
         }
         match Question::read(&request) {
             Some(Ok(question)) => {

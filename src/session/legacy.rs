@@ -19,6 +19,8 @@ pub(super) const GET_TASK: &str = "tasks/get";
 pub(super) const TASK_RESULT: &str = "tasks/result";
 pub(super) const LIST_TASKS: &str = "tasks/list";
 pub(super) const CANCEL_TASK: &str = "tasks/cancel";
+pub(super) const LIST_ROOTS: &str = "roots/list";
+pub(super) const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
 pub(super) const CANCELLED: &str = "notifications/cancelled";
 const INITIALIZED: &str = "notifications/initialized";
 
@@ -55,6 +57,9 @@ fn capabilities(abilities: &Abilities) -> Value {
     let mut capabilities = json!({"elicitation": {"form": {}, "url": {}}});
     if abilities.sampling {
         capabilities["sampling"] = json!({});
+    }
+    if !abilities.roots.is_empty() {
+        capabilities["roots"] = json!({"listChanged": true});
     }
     capabilities
 }

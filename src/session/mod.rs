@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 
@@ -63,6 +63,23 @@ pub struct SessionSettings {
 pub struct Abilities {
     /// Words of a language model.
     pub sampling: bool,
+    /// The folders that it is told of; none: it may not ask.
+    pub roots: Vec<Root>,
+}
+
+/// A folder that a server may work in. Spec 2025-11-25, client/roots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// A `file` address.
+    pub uri: String,
+    /// What people call it.
+    pub name: String,
+}
+
+/// What `roots/list` is answered with.
+pub fn list_roots(roots: &[Root]) -> Value {
+    let roots: Vec<Value> = roots.iter().map(|root| json!({"uri": root.uri, "name": root.name})).collect();
+    json!({"roots": roots})
 }
 
 /// What a call asks for.
@@ -125,6 +142,10 @@ impl Session {
         let inbox = Arc::new(Inbox::new(&settings, true));
         let peer = Peer::start(connection, inbox.clone());
         peer.negotiated(version);
+        if !settings.abilities.roots.is_empty() {
+            // The server may know those of an earlier command.
+            peer.tell(legacy::ROOTS_CHANGED, &Value::Null);
+        }
         Self::new(peer, inbox, settings, Profile::of_old_session(version))
     }
 

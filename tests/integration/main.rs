@@ -12,6 +12,7 @@ mod held;
 mod http;
 mod life;
 mod list;
+mod offers;
 mod output;
 mod picture;
 mod questions;

@@ -23,8 +23,10 @@ use crate::session::{Answer, Question, QuestionId, QuestionKind, SessionError};
 mod exec;
 mod given;
 mod person;
+mod sampling;
 
 pub use given::{Action, Given, GivenError};
+pub use sampling::SamplingOptions;
 
 /// How often the very same question is answered without a person: some servers ask for ever.
 const ROUNDS: u32 = 10;
@@ -122,6 +124,9 @@ impl Answers {
     }
 
     async fn try_reply(&self, question: &Question) -> Result<Reply, NoAnswer> {
+        if matches!(question.kind, QuestionKind::Sampling) {
+            return sampling::answer(&self.context, self.tool.as_deref(), question).await;
+        }
         if let Some(answer) = self.given(question)? {
             self.count(question)?;
             return Ok(Reply::Answer(answer));
@@ -129,7 +134,6 @@ impl Answers {
         let answer = match &self.options.otherwise {
             OnInput::Fail => return Ok(Reply::Leave),
             OnInput::Wait => return Ok(Reply::Wait),
-            _ if matches!(question.kind, QuestionKind::Sampling) => return Ok(Reply::Leave),
             OnInput::Ask => return person::ask(&self.context, self.tool.as_deref(), question).await,
             OnInput::Decline => Answer::Decline,
             OnInput::Cancel => Answer::Cancel,
@@ -245,9 +249,13 @@ pub(super) fn trouble(context: &Context, question: &Question, task: Option<&Task
     let message = format!("{whose} waits for an answer: {}", describe(question));
     let mut trouble = Trouble::new("input_required", Exit::InputNeeded, message);
     trouble.data = Some(question.params.clone());
-    match task {
-        Some(id) => trouble.task(id).hint(command(context, question, id)),
-        None => trouble,
+    match (task, &question.kind) {
+        (Some(id), QuestionKind::Sampling) => {
+            let watch = context.command_for("watch", id);
+            trouble.task(id).hint(format!("{watch} --sampling exec:COMMAND"))
+        }
+        (Some(id), _) => trouble.task(id).hint(command(context, question, id)),
+        (None, _) => trouble,
     }
 }
 

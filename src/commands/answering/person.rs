@@ -62,12 +62,27 @@ pub(super) async fn ask(context: &Context, tool: Option<&str>, question: &Questi
     };
     match answer {
         Ok(answer) => Ok(Reply::Answer(answer)),
-        Err(Silence::Interrupted | Silence::Stopped) => {
+        Err(silence) => silent(silence).await,
+    }
+}
+
+/// Shows something to the person; whether it may pass.
+pub(super) async fn lets_pass(context: &Context, asker: Asker, prompt: &'static str) -> Result<bool, NoAnswer> {
+    match ask::ask(&context.printer, move |person| dialogue::lets_pass(person, &asker, prompt)).await {
+        Ok(passes) => Ok(passes),
+        Err(silence) => silent(silence).await.map(|_| false),
+    }
+}
+
+/// The person did not answer.
+async fn silent(silence: Silence) -> Result<Reply, NoAnswer> {
+    match silence {
+        Silence::Interrupted | Silence::Stopped => {
             // Whoever was told of it ends the waiting.
             tokio::time::sleep(INTERRUPT).await;
             Ok(Reply::Leave)
         }
-        Err(error @ Silence::Terminal(_)) => Err(error.to_string()),
+        error @ Silence::Terminal(_) => Err(error.to_string()),
     }
 }
 
