@@ -82,10 +82,10 @@ fn recorded_end(found: &Found) -> Option<(Ending, Task)> {
     let ending = match (found.outcome(), &known.status) {
         (Some(outcome @ TaskOutcome::Result(_)), status) => {
             let status = status.clone().unwrap_or(TaskStatus::Completed);
-            Ending::Done { status, outcome: outcome.clone(), cancel_asked: false }
+            Ending::Done { status, outcome: outcome.clone(), cancel_asked: false, unanswered: None }
         }
         (Some(outcome @ TaskOutcome::Error(_)), _) => {
-            Ending::Done { status: TaskStatus::Failed, outcome: outcome.clone(), cancel_asked: false }
+            Ending::Done { status: TaskStatus::Failed, outcome: outcome.clone(), cancel_asked: false, unanswered: None }
         }
         (_, Some(TaskStatus::Cancelled)) => Ending::Cancelled { message: known.message.clone() },
         _ => return None,

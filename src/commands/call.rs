@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::answering::{self, Answers};
+use super::answering::Answers;
 use super::follow::{self, WaitOptions, Watch};
 use super::held::Need;
 use super::recorder::{Recorded, Recorder};
@@ -90,15 +90,7 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
             drop(watch);
             let exit = follow::show_result(context, None, &result, false, &options.wait)?;
             session.close(false).await;
-            return Ok(match unanswered {
-                // The result is what the tool made of being left without an answer.
-                Some(question) if exit == Exit::Done || exit == Exit::ToolError => {
-                    let trouble = answering::dismissed(&question);
-                    trouble.tell(&context.printer);
-                    trouble.exit
-                }
-                _ => exit,
-            });
+            return Ok(unanswered.map_or(exit, |question| follow::dismissed(context, &question, exit)));
         }
         CallEnding::Left(Leaving::Asked) => {
             drop(watch);

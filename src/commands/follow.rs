@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::answering::{Answers, InputOptions};
+use super::answering::{self, Answers, InputOptions};
 use super::recorder::Recorder;
 use super::{Context, troubles};
 use crate::lifecycle::{Attendance, Command, Ending, FollowOptions, Leaving, Reporter, follow};
 use crate::model::{Task, TaskId, TaskOutcome, TaskStatus, ToolResult};
 use crate::present::{Exit, Output, result};
-use crate::session::{Session, Subscription};
+use crate::session::{Question, Session, Subscription};
 
 /// How long a task may take to take its cancellation when its server ends with us.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -115,13 +115,24 @@ pub(super) fn show(context: &Context, ending: &Ending, task: &Task, options: &Wa
     if context.printer.stdout_is_closed() && matches!(ending, Ending::Left(_)) {
         return Ok(Exit::Done);
     }
-    if let Ending::Done { outcome: TaskOutcome::Result(tool_result), status, cancel_asked } = ending {
+    if let Ending::Done { outcome: TaskOutcome::Result(tool_result), status, cancel_asked, unanswered } = ending {
         if *cancel_asked {
             context.printer.note(&format!("task {} finished before it could be cancelled", task.id));
         }
-        return show_result(context, Some(&task.id), tool_result, *status == TaskStatus::Failed, options);
+        let exit = show_result(context, Some(&task.id), tool_result, *status == TaskStatus::Failed, options)?;
+        return Ok(unanswered.as_ref().map_or(exit, |question| dismissed(context, question, exit)));
     }
     Ok(troubles::of_ending(context, ending, task).show(&context.printer))
+}
+
+/// A result is what the tool made of being left without an answer. How to leave then.
+pub(super) fn dismissed(context: &Context, question: &Question, exit: Exit) -> Exit {
+    if !matches!(exit, Exit::Done | Exit::ToolError) {
+        return exit;
+    }
+    let trouble = answering::dismissed(question);
+    trouble.tell(&context.printer);
+    trouble.exit
 }
 
 /// Shows the result of a task or of a plain call. `failed` is the task's own word.

@@ -5,7 +5,7 @@
 //! wanted any more. What nobody answers waits for the next command. What the handshake did not offer is refused here, because
 //! no single command can know what others serve.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Value, json};
 
@@ -27,6 +27,8 @@ pub(super) struct Questions {
     /// What `roots/list` is answered with.
     roots: Option<Value>,
     open: VecDeque<Question>,
+    /// The commands that run tasks for the server, by task.
+    owners: HashMap<String, ClientId>,
 }
 
 /// A request of the server that nobody has answered.
@@ -93,6 +95,22 @@ impl Questions {
             return vec![Order::Server(message::response(&request.id, &Ok(roots)))];
         }
         let params = request.params.as_ref();
+        let task = params.and_then(|params| params.value().get("taskId")?.as_str().map(str::to_owned));
+        let owner = || self.owners.get(task.as_deref()?).copied().filter(|owner| clients.contains(owner));
+        let waiting = match request.method.as_str() {
+            "tasks/get" | "tasks/result" | "tasks/cancel" => match owner() {
+                Some(owner) => Some(owner),
+                None => {
+                    let error = RpcError::new(codes::INVALID_PARAMS, "Task not found");
+                    return vec![Order::Server(message::response(&request.id, &Err(error)))];
+                }
+            },
+            "tasks/list" => match self.owners.values().copied().find(|owner| clients.contains(owner)) {
+                Some(owner) => Some(owner),
+                None => return vec![Order::Server(message::response(&request.id, &Ok(json!({"tasks": []}))))],
+            },
+            _ => waiting,
+        };
         let text = request_text(&request.id, &request.method, params);
         let names_task = params.is_some_and(|params| {
             params.value().pointer("/_meta/io.modelcontextprotocol~1related-task/taskId").is_some()
@@ -122,6 +140,7 @@ impl Questions {
 
     /// A command has left; `heir` is one that is still there.
     pub(super) fn left(&mut self, client: ClientId, heir: Option<ClientId>) -> Vec<Order> {
+        self.owners.retain(|_, owner| *owner != client);
         let orphaned = self.open.iter_mut().filter(|question| question.audience == Audience::One(client));
         let orders = orphaned.filter_map(|question| {
             question.audience = heir.map_or(Audience::Next, Audience::One);
@@ -140,6 +159,11 @@ impl Questions {
     ) -> Vec<Order> {
         let Some(at) = self.open.iter().position(|question| question.id == *id) else { return Vec::new() };
         let question = self.open.remove(at);
+        if let Some(task) =
+            outcome.as_ref().ok().and_then(|result| result.value().pointer("/task/taskId")?.as_str().map(str::to_owned))
+        {
+            self.owners.insert(task, by);
+        }
         let params = json!({"requestId": id.to_value(), "reason": "answered by another command"});
         let withdrawal = message::notification(CANCELLED, &params);
         let is_public = question.is_some_and(|question| question.audience == Audience::All);
@@ -236,7 +260,7 @@ mod tests {
         assert_eq!(told(two.clone()), (1, answer(two)), "a change is told");
         questions
             .offer(Some(&RawJson::from_value(&json!({"capabilities": {"elicitation": {}, "tasks": {"list": {}}}}))));
-        for method in ["elicitation/create", "tasks/get", "tasks/list"] {
+        for method in ["elicitation/create", "tasks/list"] {
             assert!(!refused(&mut questions, method), "{method}");
         }
     }

@@ -52,6 +52,8 @@ pub(super) enum Attended {
     Undelivered(Question, SessionError),
     /// The server does not want to know any more.
     Withdrawn(Question),
+    /// Nobody here answers it, and nobody elsewhere can.
+    Dismissed(Question),
     /// Nobody here answers it.
     Left(Question),
 }
@@ -107,6 +109,11 @@ async fn attend(session: &Session, answerer: &dyn Answerer, inquiry: Inquiry) ->
                 answerer.failed(&question, &error);
                 Attended::Undelivered(question, error)
             }
+        },
+        // What the server follows as a task of ours ends with us: nobody could answer it later.
+        Reply::Leave if question.as_task.is_some() => match session.answer(inquiry, &Answer::Cancel).await {
+            Ok(()) => Attended::Dismissed(question),
+            Err(error) => Attended::Undelivered(question, error),
         },
         Reply::Leave => Attended::Left(question),
         Reply::Settled => {

@@ -90,7 +90,7 @@ pub async fn call(
                     Attended::Undelivered(question, error) => {
                         reporter.report(&Event::AnswerLost { question, reason: error.to_string() });
                     }
-                    Attended::Withdrawn(question) | Attended::Left(question) => {
+                    Attended::Withdrawn(question) | Attended::Left(question) | Attended::Dismissed(question) => {
                         reporter.report(&Event::Withdrawn { question });
                     }
                 }

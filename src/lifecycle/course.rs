@@ -594,7 +594,8 @@ impl Course {
         if status == TaskStatus::Cancelled {
             return self.cancelled();
         }
-        self.ending = Some(Ending::Done { status, outcome, cancel_asked: self.cancelling != Cancelling::No });
+        self.ending =
+            Some(Ending::Done { status, outcome, cancel_asked: self.cancelling != Cancelling::No, unanswered: None });
     }
 
     /// The server does not know the task. One that took its cancellation may have forgotten it at once.

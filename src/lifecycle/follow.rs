@@ -14,7 +14,7 @@ use super::course::Course;
 use super::event::{Event, Reporter};
 use super::limits::{INPUT_PATIENCE, PATIENCE};
 use crate::model::{RpcError, Task, TaskOutcome, TaskStatus, Ttl};
-use crate::session::{Question, Session, SessionError, Subscription};
+use crate::session::{Answer, Question, Session, SessionError, Subscription};
 
 /// How to follow.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,8 @@ pub enum Ending {
         outcome: TaskOutcome,
         /// Cancellation was asked for, but the task was faster.
         cancel_asked: bool,
+        /// A question that was dismissed, because nobody was there to answer.
+        unanswered: Option<Box<Question>>,
     },
     /// The task has ended, but its result is not to be had.
     NoResult {
@@ -89,7 +91,7 @@ pub enum Ending {
         with_session: bool,
     },
     /// The task waits for an answer that nobody here gives: to this question, where the server has put it to us.
-    InputRequired(Option<Question>),
+    InputRequired(Option<Box<Question>>),
     /// The task goes on without us.
     Left(Leaving),
     /// The server cannot be asked any more; the task may go on.
@@ -126,13 +128,17 @@ pub async fn follow(
     let mut cancel: Asked<'_, Option<Task>> = None;
     let mut commands_open = true;
     let mut attending = Attending::new(session, answerer);
+    let mut dismissed = None;
     let renewals = session.renewals();
     let mut course = Course::new(task, options, session.holds_results(), Instant::now());
     loop {
         for event in course.take_events() {
             reporter.report(&event);
         }
-        if let Some(ending) = course.take_ending() {
+        if let Some(mut ending) = course.take_ending() {
+            if let Ending::Done { unanswered, .. } = &mut ending {
+                *unanswered = dismissed;
+            }
             tell_rest(subscription, reporter);
             return (ending, course.task().clone());
         }
@@ -177,13 +183,18 @@ pub async fn follow(
                     Attended::Answered(question, answer) => {
                         reporter.report(&Event::Answered { question, action: answer.action() });
                     }
+                    Attended::Dismissed(question) => {
+                        let action = Answer::Cancel.action();
+                        reporter.report(&Event::Answered { question: question.clone(), action });
+                        dismissed = Some(Box::new(question));
+                    }
                     Attended::Withdrawn(question) => reporter.report(&Event::Withdrawn { question }),
                     Attended::Undelivered(question, error) => {
                         reporter.report(&Event::AnswerLost { question: question.clone(), reason: error.to_string() });
-                        return (Ending::InputRequired(Some(question)), course.task().clone());
+                        return (Ending::InputRequired(Some(Box::new(question))), course.task().clone());
                     }
                     Attended::Left(question) => {
-                        return (Ending::InputRequired(Some(question)), course.task().clone());
+                        return (Ending::InputRequired(Some(Box::new(question))), course.task().clone());
                     }
                 }
             }

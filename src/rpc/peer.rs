@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use serde_json::{Value, json};
@@ -67,6 +67,23 @@ struct Shared {
 #[derive(Clone)]
 pub struct Peer {
     shared: Arc<Shared>,
+}
+
+/// See [`Peer::downgrade`]. The default one is of no connection.
+#[derive(Clone, Default)]
+pub struct WeakPeer(Weak<Shared>);
+
+impl WeakPeer {
+    /// The peer, while the connection is open.
+    pub fn upgrade(&self) -> Option<Peer> {
+        self.0.upgrade().map(|shared| Peer { shared })
+    }
+}
+
+impl fmt::Debug for WeakPeer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("WeakPeer")
+    }
 }
 
 impl fmt::Debug for Peer {
@@ -151,6 +168,16 @@ impl Peer {
     /// Where the transport could not deliver it.
     pub async fn respond(&self, id: &RequestId, outcome: &Result<Value, RpcError>) -> Result<(), Arc<ConnectionError>> {
         self.deliver(message::response(id, outcome)).await
+    }
+
+    /// Answers a request that a [`Handler`] kept, without waiting for the delivery.
+    pub fn tell_response(&self, id: &RequestId, outcome: &Result<Value, RpcError>) {
+        let _ = self.shared.outbound.send(Outbound::Message { text: message::response(id, outcome), delivered: None });
+    }
+
+    /// A handle that does not keep the connection open.
+    pub fn downgrade(&self) -> WeakPeer {
+        WeakPeer(Arc::downgrade(&self.shared))
     }
 
     /// Tells the transport that the handshake agreed on `version`.

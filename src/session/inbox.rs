@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::desk::{Desk, Inquiry};
 use super::question::{Question, QuestionId, SAMPLE};
+use super::receiver::Receiver;
 use super::{Abilities, SessionSettings, legacy, list_roots, wire};
 use crate::model::rpc_error::codes;
 use crate::model::{RawJson, RpcError, Task, TaskId};
@@ -97,6 +98,7 @@ impl fmt::Debug for Remarks {
 pub(super) struct Inbox {
     state: Arc<Mutex<State>>,
     desk: Desk,
+    receiver: Receiver,
     abilities: Abilities,
     is_shared: bool,
     remarks: Remarks,
@@ -134,7 +136,19 @@ impl Inbox {
     /// `is_shared` is whether what is not served here may be somebody else's to serve.
     pub(super) fn new(settings: &SessionSettings, is_shared: bool) -> Self {
         let (abilities, remarks) = (settings.abilities.clone(), settings.remarks.clone());
-        Self { state: Arc::default(), desk: Desk::default(), abilities, is_shared, remarks }
+        Self {
+            state: Arc::default(),
+            desk: Desk::default(),
+            receiver: Receiver::default(),
+            abilities,
+            is_shared,
+            remarks,
+        }
+    }
+
+    /// The tasks that this client runs for the server.
+    pub(super) fn receiver(&self) -> &Receiver {
+        &self.receiver
     }
 
     /// The questions that nobody has answered.
@@ -209,16 +223,17 @@ impl Handler for Inbox {
             return RequestReply::Now(Ok(list_roots(&self.abilities.roots)));
         }
         match Question::read(&request) {
-            Some(Ok(question)) => {
+            Some(Ok(mut question)) => {
+                let task = self.receiver.take(&mut question, &self.desk);
                 if !self.desk.put(question.clone()) {
                     let error = RpcError::new(codes::INTERNAL_ERROR, "too many questions are open");
                     return RequestReply::Now(Err(error));
                 }
                 self.remarks.tell(Remark::Asked(question));
-                RequestReply::Later
+                task.map_or(RequestReply::Later, |task| RequestReply::Now(Ok(task)))
             }
             Some(Err(error)) => RequestReply::Now(Err(error)),
-            None => refuse(),
+            None => self.receiver.serve(&request, &self.desk).unwrap_or_else(refuse),
         }
     }
 

@@ -58,6 +58,11 @@ fn capabilities(abilities: &Abilities) -> Value {
     if abilities.sampling {
         capabilities["sampling"] = json!({});
     }
+    let mut requests = json!({"elicitation": {"create": {}}});
+    if abilities.sampling {
+        requests["sampling"] = json!({"createMessage": {}});
+    }
+    capabilities["tasks"] = json!({"list": {}, "cancel": {}, "requests": requests});
     if !abilities.roots.is_empty() {
         capabilities["roots"] = json!({"listChanged": true});
     }

@@ -28,6 +28,7 @@ mod negotiation;
 mod pages;
 mod profile;
 mod question;
+mod receiver;
 mod wire;
 
 pub use desk::Inquiry;
@@ -131,6 +132,7 @@ impl Session {
     pub async fn open(connection: Connection, settings: SessionSettings) -> Result<Self, SessionError> {
         let inbox = Arc::new(Inbox::new(&settings, settings.is_shared));
         let peer = Peer::start(connection, inbox.clone());
+        inbox.receiver().speak_through(peer.downgrade());
         let profile = legacy::open(&peer, &settings).await?;
         Ok(Self::new(peer, inbox, settings, profile))
     }
@@ -141,6 +143,7 @@ impl Session {
         // What the server was offered then is not known here, and it asks for nothing else.
         let inbox = Arc::new(Inbox::new(&settings, true));
         let peer = Peer::start(connection, inbox.clone());
+        inbox.receiver().speak_through(peer.downgrade());
         peer.negotiated(version);
         if !settings.abilities.roots.is_empty() {
             // The server may know those of an earlier command.
@@ -290,6 +293,10 @@ impl Session {
     /// Where the answer could not be delivered.
     pub async fn answer_recorded(&self, question: &Question, answer: &Answer) -> Result<(), SessionError> {
         let response = question.response(answer);
+        if let Some(task) = &question.as_task {
+            self.inbox.receiver().finish(task, response);
+            return Ok(());
+        }
         self.peer.respond(&question.id.0, &response).await.map_err(SessionError::Connection)
     }
 

@@ -43,6 +43,8 @@ pub struct Question {
     pub id: QuestionId,
     /// The task that it is asked for, where the server says.
     pub task: Option<TaskId>,
+    /// The task that this client runs for it, where the server follows it instead of waiting.
+    pub as_task: Option<TaskId>,
     /// What is asked.
     pub kind: QuestionKind,
     /// The method and the parameters as the server wrote them.
@@ -103,8 +105,11 @@ impl Question {
         Some(Self::of(QuestionId(request.id.clone()), method, request.params.clone()))
     }
 
-    /// A question that the record kept.
+    /// A question that the record kept. `None` for one that the server follows as a task: that ended with who ran it.
     pub fn recorded(id: QuestionId, method: &str, params: RawJson) -> Option<Self> {
+        if params.value().get("task").is_some_and(Value::is_object) {
+            return None;
+        }
         let method = if method == SAMPLE { SAMPLE } else { ELICIT };
         Self::of(id, method, Some(params)).ok()
     }
@@ -113,7 +118,7 @@ impl Question {
         let params = params.unwrap_or_else(RawJson::empty_object);
         let value = params.value();
         let kind = if method == SAMPLE { QuestionKind::Sampling } else { read_elicitation(&value)? };
-        Ok(Self { id, task: wire::related_task(&value), kind, method, params })
+        Ok(Self { id, task: wire::related_task(&value), as_task: None, kind, method, params })
     }
 
     /// Why it is asked, in the server's words; empty for sampling.

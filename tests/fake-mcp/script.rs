@@ -3,7 +3,7 @@
 //! A script is `{"capabilities"?, "tools"?, "session"?, "start"?: [step…], "rules": [{"method", "nth"? or "task"?, "steps":
 //! [step…]}]}`. A rule for one `task` goes before one with `nth` (from 1), which goes before one without. Requests without a
 //! rule get an ordinary answer. `GET` and `DELETE` are methods too, over HTTP. In every text of a step `$ID` (as JSON) and `$TOKEN` stand for the request's id and
-//! progress token.
+//! progress token, and `$RECEIVED` for the last task that the client has made of a request of the server's.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -120,6 +120,9 @@ impl Server {
         let mut transcript = self.transcript.lock().expect("not poisoned");
         // In one write, for whoever reads it meanwhile.
         transcript.write_all(format!("{line}\n").as_bytes()).expect("the transcript can be written");
+        if let Some(task) = message["result"]["task"]["taskId"].as_str() {
+            *RECEIVED.lock().expect("not poisoned") = task.to_owned();
+        }
         if method.is_empty() {
             self.answered.send_modify(|answered| answered.push(message["id"].clone()));
         }
@@ -191,11 +194,18 @@ impl Step {
     }
 }
 
-/// Puts the request's id and progress token in.
+/// The last task that the client has made of a request of ours.
+static RECEIVED: Mutex<String> = Mutex::new(String::new());
+
+/// Puts the request's id and progress token in, and the last task that the client made.
 pub fn fill(text: &str, request: &Value) -> String {
     let id = request.get("id").cloned().unwrap_or_default().to_string();
     let token = request["params"]["_meta"]["progressToken"].to_string();
-    text.replace("\"$ID\"", &id).replace("$ID", &id).replace("\"$TOKEN\"", &token).replace("$TOKEN", &token)
+    text.replace("\"$ID\"", &id)
+        .replace("$ID", &id)
+        .replace("\"$TOKEN\"", &token)
+        .replace("$TOKEN", &token)
+        .replace("$RECEIVED", &RECEIVED.lock().expect("not poisoned"))
 }
 
 /// A progress notification with a message of `bytes`.

@@ -17,6 +17,7 @@ mod output;
 mod picture;
 mod questions;
 mod real;
+mod receiver;
 mod record;
 mod several;
 mod stdio;
