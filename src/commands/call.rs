@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::answering::Answers;
+use super::answering::{self, Answers};
 use super::follow::{self, WaitOptions, Watch};
 use super::held::Need;
 use super::recorder::{Recorded, Recorder};
@@ -19,6 +19,9 @@ use crate::session::{CallMode, CallRequest, Session, TaskWish};
 
 /// How long looking for the task of a call whose answer was lost may take.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// How often a call is made where the server refuses it until a person has been somewhere.
+const VISITS: u32 = 5;
 
 /// What to call and how.
 #[derive(Clone, Debug)]
@@ -80,8 +83,37 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         commands: context.interrupts.hand_to_follower(options.wait.on_interrupt(context)),
     };
     let Watch { subscription, reporter, commands, answers, .. } = &mut watch;
-    let attendance = Attendance { subscription, reporter: reporter.as_mut(), answerer: answers, commands };
-    let ending = call(&session, &request, options.idle_limit, deadline, attendance).await;
+    let mut ending;
+    let mut visits = VISITS;
+    loop {
+        let attendance = Attendance { subscription, reporter: reporter.as_mut(), answerer: answers, commands };
+        ending = call(&session, &request, options.idle_limit, deadline, attendance).await;
+        // The server has refused the call, and says what it needs first: only a person's word leads to another attempt.
+        let CallEnding::Failed(error) = &ending else { break };
+        let needed = session.needed_first(error);
+        if needed.is_empty() {
+            break;
+        }
+        recorder.forget();
+        visits -= 1;
+        let met = answers.meet(&session, &needed);
+        let met = tokio::select! {
+            met = follow::until(deadline, met) => met.unwrap_or(Err(None)),
+            Some(_) = commands.recv() => Err(None),
+        };
+        match met {
+            Ok(()) if visits > 0 => {}
+            Ok(()) => break,
+            Err(why) => {
+                drop(watch);
+                session.close(false).await;
+                return Ok(answering::visit_first(&name, &needed, why).show(&context.printer));
+            }
+        }
+        if request.mode == CallMode::Task {
+            recorder.sending();
+        }
+    }
     let task = match ending {
         CallEnding::Task(task) => task,
         CallEnding::Result(result) => {

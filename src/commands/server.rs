@@ -242,6 +242,9 @@ fn remarks(context: &Context) -> Remarks {
                 let _ = shared.with_record(|record| record.asked_for(&server, task, &id, method, params));
             }
         }
+        Remark::Completed => {
+            printer.relay("note: the server says that what was asked at the address is done".to_owned())
+        }
         Remark::Refused { method } => {
             printer.relay(format!(
                 "note: the server asked for `{}`, which this client did not offer; it was refused",

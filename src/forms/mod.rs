@@ -97,7 +97,7 @@ impl Form {
     /// Puts `items` on top of `base`.
     ///
     /// # Errors
-    /// Where an item does not fit its field. Whether all together fit is for [`check`](Self::check).
+    /// Where an item does not fit its field. Whether all together fit is for [`finish`](Self::finish).
     pub fn fill(&self, base: Map<String, Value>, items: &[Item]) -> Result<Map<String, Value>, ArgumentError> {
         arguments::build(base, items, &self.schema)
     }

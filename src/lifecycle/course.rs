@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::event::Event;
 use super::follow::{Ending, FollowOptions};
+use super::input::Input;
 use super::limits::{
     BESIDE, CANCEL_PATIENCE, FAST, GRACE, LATE, LONGEST_BACKOFF, NOT_AT_ONCE, ODD_ANSWERS, RESULT_ATTEMPTS,
 };
@@ -67,10 +68,6 @@ pub(super) struct Course {
     pace: Pace,
     /// How long the server may be out of reach.
     patience: Option<Duration>,
-    /// How long the task may ask for input without a question that comes to us.
-    input_patience: Option<Duration>,
-    /// A question is being attended to.
-    attending: bool,
     next_poll: Instant,
     last_poll: Instant,
     /// A notification came while a poll was on its way, which may have been asked too early.
@@ -95,7 +92,7 @@ pub(super) struct Course {
     first_fault: Option<Instant>,
     faults: u32,
     odd_answers: u32,
-    input_since: Option<Instant>,
+    input: Input,
     session_renewed: bool,
     ending: Option<Ending>,
     events: Vec<Event>,
@@ -111,8 +108,6 @@ impl Course {
             phase: Phase::Running,
             pace,
             patience: options.patience,
-            input_patience: options.input_patience,
-            attending: false,
             next_poll,
             last_poll: now,
             look_again: false,
@@ -131,12 +126,13 @@ impl Course {
             first_fault: None,
             faults: 0,
             odd_answers: 0,
-            input_since: (task.status == TaskStatus::InputRequired).then_some(now),
+            input: Input::new(options.input_patience),
             session_renewed: false,
             ending: None,
             events: Vec::new(),
             task,
         };
+        course.input.see(&course.task.status, now);
         if course.task.status.is_terminal() {
             course.end(course.task.status.clone(), now);
         }
@@ -205,20 +201,11 @@ impl Course {
         [poll, ask, phase].into_iter().flatten().min()
     }
 
-    /// Whether the task has asked for input for so long that its question will not come to us.
-    fn asks_in_vain(&self, now: Instant) -> bool {
-        let end = self.input_since.zip(self.input_patience).and_then(|(since, patience)| since.checked_add(patience));
-        !self.attending && end.is_some_and(|end| now >= end)
-    }
-
-    /// Whether a question of the server is being attended to. Where the last one is dealt with, the server has a while to
-    /// take notice.
+    /// Whether a question of the server is being attended to.
     pub(super) fn attending(&mut self, attending: bool, now: Instant) {
-        if self.attending && !attending && self.input_since.is_some() {
-            self.input_since = Some(now);
+        if self.input.attending(attending, now) {
             self.next_poll = self.next_poll.min(now + FLOOR);
         }
-        self.attending = attending;
     }
 
     /// When an ended task's result is given up, questions unanswered.
@@ -292,7 +279,7 @@ impl Course {
                 } else if self.task.status.is_terminal() {
                     self.end(self.task.status.clone(), now);
                     return;
-                } else if self.asks_in_vain(now) {
+                } else if self.input.is_in_vain(now) {
                     self.ending = Some(Ending::InputRequired(None));
                 } else if look_again {
                     self.wake(now);
@@ -548,10 +535,7 @@ impl Course {
             // Some servers put their question only to who waits for the result.
             self.asking = Asking::At(now);
         }
-        match task.status {
-            TaskStatus::InputRequired => _ = self.input_since.get_or_insert(now),
-            _ => self.input_since = None,
-        }
+        self.input.see(&task.status, now);
         self.task = Task { id: self.task.id.clone(), ..task };
         if changed {
             self.events.push(Event::Changed { task: self.task.clone() });

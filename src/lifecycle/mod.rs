@@ -8,6 +8,7 @@ pub mod call;
 mod course;
 pub mod event;
 pub mod follow;
+mod input;
 mod limits;
 pub mod pace;
 

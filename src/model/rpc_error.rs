@@ -38,6 +38,8 @@ impl std::error::Error for RpcError {}
 pub mod codes {
     /// The user would not answer. Spec 2025-11-25, client/sampling, "Error Handling".
     pub const USER_REJECTED: i64 = -1;
+    /// Addresses must be opened first. Spec 2025-11-25, client/elicitation, "Error Handling".
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
     /// Not a request the receiver can take in its present state.
     pub const INVALID_REQUEST: i64 = -32600;
     /// The receiver does not know the method.

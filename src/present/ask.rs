@@ -141,6 +141,7 @@ impl Person {
     }
 
     fn listen<T>(&self, questions: impl FnOnce(&Self) -> Result<T, NoAnswer>) -> Result<T, NoAnswer> {
+        keep_interrupts();
         self.stop.is_asking(true);
         // What was typed before the question was not meant for it.
         forget_keys();
@@ -158,11 +159,18 @@ impl Person {
     }
 
     fn heard<T>(&self, outcome: dialoguer::Result<T>) -> Result<T, NoAnswer> {
-        self.check()?;
-        outcome.map_err(|dialoguer::Error::IO(error)| match error.kind() {
-            std::io::ErrorKind::Interrupted => NoAnswer::Interrupted,
+        let outcome = outcome.map_err(|dialoguer::Error::IO(error)| match error.kind() {
+            std::io::ErrorKind::Interrupted => {
+                take_interrupt();
+                NoAnswer::Interrupted
+            }
             _ => NoAnswer::Terminal(error.to_string()),
-        })
+        });
+        self.check()?;
+        if matches!(outcome, Err(NoAnswer::Interrupted)) {
+            pass_interrupt_on();
+        }
+        outcome
     }
 
     /// Shows a line.
@@ -227,3 +235,38 @@ fn forget_keys() {
 
 #[cfg(not(unix))]
 fn forget_keys() {}
+
+/// The reading of keys raises SIGINT on its own thread, for Ctrl-C and for whatever else wakes it. Here it waits until it is
+/// known which of them it was.
+#[cfg(unix)]
+fn keep_interrupts() {
+    let _ = interrupts().thread_block();
+}
+
+#[cfg(unix)]
+fn take_interrupt() {
+    // Raised once more, as not every interruption raises it, and there is never more than one that waits.
+    if nix::sys::signal::raise(nix::sys::signal::Signal::SIGINT).is_ok() {
+        let _ = interrupts().wait();
+    }
+}
+
+/// It was Ctrl-C: whoever listens for that shall hear of it.
+#[cfg(unix)]
+fn pass_interrupt_on() {
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGINT);
+}
+
+#[cfg(unix)]
+fn interrupts() -> nix::sys::signal::SigSet {
+    std::iter::once(nix::sys::signal::Signal::SIGINT).collect()
+}
+
+#[cfg(not(unix))]
+fn keep_interrupts() {}
+
+#[cfg(not(unix))]
+fn take_interrupt() {}
+
+#[cfg(not(unix))]
+fn pass_interrupt_on() {}

@@ -4,7 +4,7 @@
 //! whichever comes first. One for a task that nobody follows is kept. Who takes a question and leaves without answering puts
 //! it back.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -21,6 +21,8 @@ pub(super) struct Desk {
     open: Arc<Mutex<Vec<Open>>>,
     /// Those that were answered: a stream that is taken up again may bring them once more.
     answered: Arc<Mutex<HashSet<QuestionId>>>,
+    /// What was asked at an address, by the server's name for it, and whether that is complete.
+    visits: Arc<Mutex<HashMap<String, bool>>>,
     /// Told of whatever may concern who waits.
     news: Arc<Notify>,
 }
@@ -88,6 +90,35 @@ impl Desk {
         if let Some(at) = open.iter().position(|one| one.question.id == *id) {
             open.remove(at).wanted.send_replace(false);
         }
+    }
+
+    /// Something is asked at an address.
+    pub(super) fn expect(&self, elicitation: &str) {
+        self.visits().entry(elicitation.to_owned()).or_insert(false);
+    }
+
+    /// What was asked at an address is complete. Whether that is news: an unknown name, or one that was complete before, is not.
+    pub(super) fn complete(&self, elicitation: &str) -> bool {
+        let is_news = self.visits().get_mut(elicitation).is_some_and(|complete| !std::mem::replace(complete, true));
+        self.news.notify_waiters();
+        is_news
+    }
+
+    /// Waits until what was asked at an address is complete.
+    pub(super) async fn completed(&self, elicitation: &str) {
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            if self.visits().get(elicitation).copied().unwrap_or_default() {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    fn visits(&self) -> std::sync::MutexGuard<'_, HashMap<String, bool>> {
+        self.visits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a question of this task, or of none.

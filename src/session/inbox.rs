@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::desk::{Desk, Inquiry};
-use super::question::{Question, QuestionId, SAMPLE};
+use super::question::{Question, QuestionId, QuestionKind, SAMPLE};
 use super::receiver::Receiver;
 use super::{Abilities, SessionSettings, legacy, list_roots, wire};
 use crate::model::rpc_error::codes;
@@ -60,6 +60,8 @@ pub enum Remark {
     },
     /// A question, which waits for whoever follows its task.
     Asked(Question),
+    /// What a person was to do at an address is done.
+    Completed,
     /// A request that this client did not offer to serve; it was refused.
     Refused {
         /// What was asked for.
@@ -224,6 +226,9 @@ impl Handler for Inbox {
         }
         match Question::read(&request) {
             Some(Ok(mut question)) => {
+                if let QuestionKind::Url { elicitation, .. } = &question.kind {
+                    self.desk.expect(elicitation);
+                }
                 let task = self.receiver.take(&mut question, &self.desk);
                 if !self.desk.put(question.clone()) {
                     let error = RpcError::new(codes::INTERNAL_ERROR, "too many questions are open");
@@ -247,6 +252,12 @@ impl Handler for Inbox {
                 }
             }
             "notifications/message" => self.log(&params),
+            "notifications/elicitation/complete" => {
+                let id = params.get("elicitationId").and_then(Value::as_str).unwrap_or_default();
+                if self.desk.complete(id) {
+                    self.remarks.tell(Remark::Completed);
+                }
+            }
             "notifications/cancelled" => {
                 if let Some(id) = params.get("requestId").and_then(RequestId::read) {
                     self.desk.withdraw(&QuestionId(id));

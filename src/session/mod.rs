@@ -282,6 +282,27 @@ impl Session {
         Ok(())
     }
 
+    /// What a refused call needs first: addresses to be opened (spec 2025-11-25, client/elicitation, "URL Elicitation Required
+    /// Error"). Empty where it needs nothing of the kind.
+    pub fn needed_first(&self, error: &SessionError) -> Vec<Question> {
+        let needed = error.rpc().map(question::needed_first).unwrap_or_default();
+        for question in &needed {
+            if let QuestionKind::Url { elicitation, .. } = &question.kind {
+                self.inbox.desk().expect(elicitation);
+            }
+        }
+        needed
+    }
+
+    /// Waits until the server says that all this is complete, which it may never do.
+    pub async fn completed(&self, questions: &[Question]) {
+        for question in questions {
+            if let QuestionKind::Url { elicitation, .. } = &question.kind {
+                self.inbox.desk().completed(elicitation).await;
+            }
+        }
+    }
+
     /// A question was answered elsewhere.
     pub fn forget(&self, inquiry: Inquiry) {
         inquiry.settle();

@@ -148,6 +148,21 @@ impl Question {
     }
 }
 
+/// What an error says is needed before the request can be served.
+pub(super) fn needed_first(error: &RpcError) -> Vec<Question> {
+    if error.code != codes::URL_ELICITATION_REQUIRED {
+        return Vec::new();
+    }
+    let data = error.data.as_ref().map_or(Value::Null, RawJson::value);
+    let listed = data.get("elicitations").and_then(Value::as_array).into_iter().flatten();
+    let read = |(at, params): (usize, &Value)| {
+        let id = QuestionId(RequestId::Text(format!("needed-{at}")));
+        Question::of(id, ELICIT, Some(RawJson::from_value(params))).ok()
+    };
+    let is_visit = |question: &Question| matches!(question.kind, QuestionKind::Url { .. });
+    listed.enumerate().filter_map(read).filter(is_visit).collect()
+}
+
 fn read_elicitation(params: &Value) -> Result<QuestionKind, RpcError> {
     let text = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
     let message = text("message").unwrap_or_default();

@@ -118,9 +118,10 @@ fn a_withdrawn_question_closes_its_prompt() {
     let mut terminal = call(&bench);
     at(&mut terminal, "What do you want to do?", &[ENTER]);
     at(&mut terminal, "  Oat", &[]);
-    at(&mut terminal, "And now?", &[DOWN, ENTER]);
+    at(&mut terminal, "  And now?", &[]);
+    at(&mut terminal, "Decline: say no", &[DOWN, ENTER]);
     let screen = ends(terminal, 0);
-    assert!(screen.contains("the question is no longer asked"), "{screen}");
+    assert!(screen.contains("the question is no longer asked") && !screen.contains("cancel task"), "{screen}");
     assert!(answers(&bench, &json!(0)).is_empty());
     assert_eq!(answers(&bench, &json!(1))[0]["result"]["action"], "decline");
 }
@@ -152,7 +153,7 @@ fn control_c_at_a_prompt_leaves_the_question_open() {
     assert!(answers(&bench, &json!(0)).is_empty() && bench.of("tasks/cancel").is_empty());
     // Whoever watches next is asked what is still open.
     let mut terminal = Terminal::run(100, &["watch", "t-loaf"], state);
-    at(&mut terminal, "Which flour?", &[DOWN, ENTER]);
+    at(&mut terminal, "What do you want to do?", &[DOWN, ENTER]);
     ends(terminal, 0);
     assert_eq!(answers(&bench, &json!(0))[0]["result"]["action"], "decline");
 }
@@ -287,4 +288,53 @@ fn real_servers_ask_a_person() {
     at(&mut terminal, "Is that right?", &[ENTER]);
     let screen = ends(terminal, 0);
     assert!(screen.contains("Deleted 'x'"), "{screen}");
+}
+
+/// A server that refuses its tool until a person has been somewhere.
+fn needing(after: &[Value]) -> Bench {
+    let visit = json!({"mode": "url", "elicitationId": "e-1", "url": "https://bread.example/connect", "message": "Connect your bakery"});
+    let refused = json!({"error": {"code": -32042, "message": "first connect", "data": {"elicitations": [visit]}}});
+    let steps = [&[refused], after].concat();
+    Bench::new(&json!({"rules": [
+        {"method": "tools/call", "nth": 1, "steps": steps},
+        {"method": "tools/call", "steps": [{"reply": {"content": [{"type": "text", "text": "a loaf"}]}}]},
+    ]}))
+}
+
+#[test]
+fn a_call_that_needs_a_visit_first_is_made_again_on_a_persons_word() {
+    let bench = needing(&[]);
+    let mut terminal = Terminal::run(100, &["-s", &bench.stdio(), "call", "plain"], &[]);
+    at(&mut terminal, "Do you want to go there?", &[]);
+    let screen = terminal.contents();
+    assert!(screen.contains("Connect your bakery") && screen.contains("https://bread.example/connect"), "{screen}");
+    terminal.type_keys(DOWN);
+    terminal.type_keys(ENTER);
+    at(&mut terminal, "Are you done there?", &[]);
+    assert_eq!(bench.of("tools/call").len(), 1);
+    terminal.type_keys(ENTER);
+    let screen = ends(terminal, 0);
+    assert!(screen.contains("a loaf"), "{screen}");
+    assert_eq!(bench.of("tools/call").len(), 2);
+    // And not where the person does not want to.
+    let bench = needing(&[]);
+    let mut terminal = Terminal::run(100, &["-s", &bench.stdio(), "call", "plain"], &[]);
+    at(&mut terminal, "Do you want to go there?", &[ESCAPE]);
+    ends(terminal, 9);
+    assert_eq!(bench.of("tools/call").len(), 1);
+}
+
+#[test]
+fn a_visit_is_done_when_the_server_says_so() {
+    let complete = |id: &str| json!({"send": {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": id}}});
+    let bench = needing(&[complete("unknown"), json!({"sleep": 300}), complete("e-1"), complete("e-1")]);
+    let accept = "exec:echo '{\"action\": \"accept\"}'";
+    let outcome = crate::support::run(&["-s", &bench.stdio(), "call", "plain", "--on-input", accept]);
+    outcome.exits(0).prints("a loaf\n");
+    assert_eq!(outcome.stderr.matches("what was asked at the address is done").count(), 1, "{outcome:?}");
+    let bench = needing(&[]);
+    let outcome = crate::support::run(&["-s", &bench.stdio(), "call", "plain", "--json"]);
+    let error = &outcome.exits(9).says("Connect your bakery (at https://bread.example/connect)").json()["error"];
+    assert_eq!((&error["kind"], &error["code"]), (&json!("input_required"), &json!(-32042)));
+    assert_eq!(bench.of("tools/call").len(), 1);
 }

@@ -351,3 +351,56 @@ fn a_real_server_behind_a_wrapper_is_held() {
     home.run(&["sessions", "stop"]).exits(0);
     home.assert_nothing_lives();
 }
+
+/// A server that asks for its task as soon as somebody waits for the result.
+fn asking() -> Bench {
+    let question = json!({"jsonrpc": "2.0", "id": 0, "method": "elicitation/create", "params": {
+        "message": "Which flour?", "requestedSchema": {"type": "object", "properties": {"flour": {"type": "string"}}, "required": ["flour"]},
+        "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t-loaf"}}}});
+    Bench::new(&json!({"rules": [
+        {"method": "tools/call", "steps": [{"reply": {"task": task("t-loaf", "working")}}, {"sleep": 200}, {"send": question}]},
+        {"method": "tasks/get", "steps": [{"reply": task("t-loaf", "working")}]},
+        {"method": "tasks/result", "steps": [{"await": 0}, {"reply": {"content": [{"type": "text", "text": "a loaf"}]}}]},
+    ]}))
+}
+
+fn answers_to(bench: &Bench) -> Vec<Value> {
+    let answered = bench.of("").into_iter().map(|seen| seen["message"]["result"].clone());
+    answered.filter(|result| result["action"].is_string()).collect()
+}
+
+#[test]
+fn a_question_that_came_while_nobody_was_there_is_answered_from_another_shell() {
+    let (bench, home) = (asking(), Home::new());
+    home.detach(&["-s", &bench.stdio(), "call", "bake"]);
+    until("the question", || {
+        let rows = home.run(&["list", "--json"]).json();
+        rows[0]["waiting"] == true
+    });
+    home.run(&["list"]).exits(0).says("hint: mcp-task answer t-loaf");
+    let shown = home.run(&["answer", "t-loaf", "--json"]).exits(0).json();
+    assert_eq!(shown[0]["message"], "Which flour?");
+    home.run(&["answer", "t-loaf", "flour=rye"]).exits(0);
+    home.run(&["answer", "t-loaf", "flour=oat"]).exits(2).says("asks nothing");
+    home.run(&["watch", "t-loaf"]).exits(0).prints("a loaf\n");
+    let answers = answers_to(&bench);
+    assert_eq!((answers.len(), &answers[0]["content"]), (1, &json!({"flour": "rye"})));
+    let rows = home.run(&["list", "--json"]).json();
+    assert_eq!(rows[0]["waiting"], false);
+}
+
+#[test]
+fn of_several_commands_that_are_asked_one_answers() {
+    let (bench, home) = (asking(), Home::new());
+    home.detach(&["-s", &bench.stdio(), "call", "bake"]);
+    let watchers: Vec<Child> = (0..3)
+        .map(|nth| {
+            let answer = format!("exec:sh -c 'sleep 0.{}; echo {{\\\"flour\\\":\\\"{nth}\\\"}}'", nth + 2);
+            home.start(&["watch", "t-loaf", "--on-input", &answer])
+        })
+        .collect();
+    for watcher in watchers {
+        wait(watcher, Instant::now()).exits(0).prints("a loaf\n");
+    }
+    assert_eq!(answers_to(&bench).len(), 1, "{:?}", bench.of(""));
+}

@@ -1,6 +1,6 @@
 //! Who answers what a server asks: what was given beforehand, else whom `--on-input` names.
 //!
-//! [`given`] holds the answers of `--answer` and `--answers`, [`exec`] asks a program, [`person`] whoever
+//! `given` holds the answers of `--answer` and `--answers`, `exec` asks a program, `person` whoever
 //! sits at the terminal. Whatever comes of them is checked
 //! against the question's schema before it is sent. Nothing here reads stdin.
 
@@ -15,10 +15,11 @@ use super::Context;
 use super::recorder::Recorder;
 use crate::forms::{FieldKind, Form};
 use crate::lifecycle::{Answerer, INPUT_PATIENCE, Reply};
-use crate::model::{TaskId, text};
+use crate::model::rpc_error::codes;
+use crate::model::{RawJson, TaskId, text};
 use crate::present::{Exit, Trouble};
 use crate::record::NotedQuestion;
-use crate::session::{Answer, Question, QuestionId, QuestionKind, SessionError};
+use crate::session::{Answer, Question, QuestionId, QuestionKind, Session, SessionError};
 
 mod exec;
 mod given;
@@ -154,6 +155,34 @@ impl Answers {
         Ok(Reply::Answer(answer))
     }
 
+    /// Has a person go to all these addresses, and waits until that is done.
+    ///
+    /// # Errors
+    /// Where nobody does; with the reason, if there is one beyond that.
+    pub(super) async fn meet(&self, session: &Session, needed: &[Question]) -> Result<(), Option<NoAnswer>> {
+        for question in needed {
+            match self.try_reply(question).await {
+                Ok(Reply::Answer(Answer::Accept(_))) => {}
+                Ok(_) => return Err(None),
+                Err(why) => return Err(Some(why)),
+            }
+        }
+        let by_person = async {
+            match self.options.otherwise {
+                OnInput::Ask => person::is_done(&self.context).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = session.completed(needed) => Ok(()),
+            done = by_person => match done {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(None),
+                Err(why) => Err(Some(why)),
+            },
+        }
+    }
+
     /// Waits for another command to answer.
     async fn settled(&self, question: &Question) -> Reply {
         loop {
@@ -264,6 +293,18 @@ pub(super) fn dismissed(question: &Question) -> Trouble {
     let message = format!("nobody answered, so the question was dismissed: {}", describe(question));
     Trouble::new("input_required", Exit::InputNeeded, message)
         .hint("--answer FIELD=… or --answers FILE answers beforehand; --on-input says what to do otherwise")
+}
+
+/// A call that the server refuses until a person has been somewhere, and nobody went.
+pub(super) fn visit_first(tool: &str, needed: &[Question], why: Option<NoAnswer>) -> Trouble {
+    let asked: Vec<String> = needed.iter().map(describe).collect();
+    let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+    let message = format!("`{tool}` was not called, something must be done first{why}: {}", asked.join("; "));
+    let data: Vec<&RawJson> = needed.iter().map(|question| &question.params).collect();
+    let mut trouble = Trouble::new("input_required", Exit::InputNeeded, message);
+    trouble.code = Some(codes::URL_ELICITATION_REQUIRED);
+    trouble.data = Some(RawJson::from_value(&serde_json::json!({"elicitations": data})));
+    trouble.hint("open the address, and call again when that is done")
 }
 
 /// The command that answers a question of a task.

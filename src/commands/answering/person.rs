@@ -74,6 +74,18 @@ pub(super) async fn lets_pass(context: &Context, asker: Asker, prompt: &'static 
     }
 }
 
+/// Waits for the person's word that all is done elsewhere.
+pub(super) async fn is_done(context: &Context) -> Result<bool, NoAnswer> {
+    let asked = ask::ask(&context.printer, |person| {
+        let ways = ["Done: call again", "Cancel"].map(str::to_owned);
+        Ok(person.choose("Are you done there?", &ways, 0)? == Some(0))
+    });
+    match asked.await {
+        Ok(done) => Ok(done),
+        Err(silence) => silent(silence).await.map(|_| false),
+    }
+}
+
 /// The person did not answer.
 async fn silent(silence: Silence) -> Result<Reply, NoAnswer> {
     match silence {
