@@ -32,6 +32,14 @@
 //! [`present`] sees; how it ended becomes a result on stdout or a [`present::Trouble`], and either way a
 //! [`present::Exit`].
 //!
+//! # The way of a question
+//!
+//! A request of the server reaches `session::inbox`, becomes a [`session::Question`] and lies on `session::desk` until the
+//! subscription that follows its task takes it. [`lifecycle`] hands it to a [`lifecycle::Answerer`] and goes on polling;
+//! [`commands::answering`] is the one there is, and decides between what was given beforehand, a program and the person, whom
+//! [`present::dialogue`] asks on the thread that writes to the terminal. [`forms`] says what fits. Before an answer is sent it
+//! is claimed in the [`record`], and a held server's [`holder`] lets the first through, so that each question is answered once.
+//!
 //! # Where to add things
 //!
 //! A command: a file in `commands`, a variant in `cli/args.rs`, a line in `cli/mod.rs`. A server's quirk: the reader in

@@ -99,8 +99,8 @@ fn the_typescript_sdk_that_asks() {
     let program = "exec:sh -c 'echo {\\\"confirm\\\":false}'";
     assert_ne!(delete(&["--on-input", program]).exits(0).stdout, "Deleted 'x'\n");
     delete(&[]).exits(9).says("confirm: true or false").says("confirm=…");
-    run(&["answer", "--last", "confirm=true"]).exits(0).says("answered (accept)");
-    run(&["watch", "--last"]).exits(0).prints("Deleted 'x'\n");
+    run(&["-s", &server.url, "answer", "--last", "confirm=true"]).exits(0).says("answered (accept)");
+    run(&["-s", &server.url, "watch", "--last"]).exits(0).prints("Deleted 'x'\n");
 }
 
 /// Its task calls itself working while it asks.
@@ -172,6 +172,21 @@ fn fastmcp() {
 }
 
 #[test]
+fn fastmcp_that_asks() {
+    let tools = "tests/servers/fastmcp_tasks.py";
+    let over_stdio = format!("{PYTHON} {tools} stdio");
+    let over_http = serve(PYTHON, &[tools, "http"], None, "/mcp");
+    for server in [&over_stdio, &over_http.url] {
+        call(server, &["season", "--answer", "grams=7"]).exits(0).prints("7 g of salt\n").says("How much salt?");
+        call(server, &["season", "--on-input", "decline"]).exits(0).prints("no salt\n");
+        call(server, &["season", "--answer", "grams=lots"]).exits(9).says("`grams` should be integer, not `lots`");
+    }
+    call(&over_http.url, &["season"]).exits(9).says("grams=…");
+    run(&["-s", &over_http.url, "answer", "--last", "grams=9"]).exits(0);
+    run(&["-s", &over_http.url, "watch", "--last"]).exits(0).prints("9 g of salt\n");
+}
+
+#[test]
 fn the_python_sdk_that_asks() {
     let port = free_port();
     let mut command = Command::new(root().join(PYTHON));
@@ -181,8 +196,8 @@ fn the_python_sdk_that_asks() {
     let delete = ["confirm_delete", "filename=x"];
     call(&server.url, &[&delete[..], &["--answer", "confirm=true"]].concat()).exits(0).prints("Deleted 'x'\n");
     call(&server.url, &delete).exits(9).says("confirm=…");
-    run(&["answer", "--last", "confirm=true"]).exits(0);
-    run(&["watch", "--last"]).exits(0).prints("Deleted 'x'\n");
+    run(&["-s", &server.url, "answer", "--last", "confirm=true"]).exits(0);
+    run(&["-s", &server.url, "watch", "--last"]).exits(0).prints("Deleted 'x'\n");
 }
 
 #[test]

@@ -2,12 +2,18 @@
 
 import asyncio
 import sys
+from dataclasses import dataclass
 
-from fastmcp import FastMCP
+from fastmcp import Context, FastMCP
 from fastmcp.server.dependencies import Progress
 from fastmcp.server.tasks import TaskConfig
 
 mcp = FastMCP("bakery")
+
+
+@dataclass
+class Salt:
+    grams: int
 
 
 @mcp.tool(task=True)
@@ -25,6 +31,13 @@ async def burn() -> str:
     """Burns the bread."""
     await asyncio.sleep(0.5)
     raise ValueError("the bread is burnt")
+
+
+@mcp.tool(task=True)
+async def season(ctx: Context) -> str:
+    """Asks for salt."""
+    answer = await ctx.elicit("How much salt?", response_type=Salt)
+    return f"{answer.data.grams} g of salt" if answer.action == "accept" else "no salt"
 
 
 @mcp.tool
