@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::{Context, Holding};
 use crate::lifecycle::{Ending, Event, Reporter};
 use crate::model::{Task, TaskId, TaskOutcome, TaskStatus};
-use crate::record::{Keep, NewCall, NotedQuestion, Record, RecordError, RowId, ServerNote};
+use crate::record::{Keep, NewCall, NotedQuestion, Record, RecordError, RowId, ServerNote, WITHDRAWN};
 use crate::session::{CallRequest, Question, SessionError, is_unknown_task};
 
 /// Writes about one task. Clones write about the same one.
@@ -259,7 +259,7 @@ impl Reporter for Recorder {
             }
             Event::Asked { question } => self.asked(question),
             Event::Withdrawn { question } => {
-                self.write(|record, row| record.settle(row, &question.id.to_json(), "withdrawn").map(|_| ()));
+                self.write(|record, row| record.settle(row, &question.id.to_json(), WITHDRAWN).map(|_| ()));
             }
             // Written by whoever answers.
             Event::Answered { .. } | Event::AnswerLost { .. } => {}

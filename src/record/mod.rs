@@ -19,7 +19,7 @@ mod questions;
 mod schema;
 
 pub use prune::Keep;
-pub use questions::NotedQuestion;
+pub use questions::{NotedQuestion, WITHDRAWN};
 
 /// How long a writer waits for others; hundreds may write at once.
 const BUSY: Duration = Duration::from_secs(30);

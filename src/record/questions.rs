@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::{Record, RecordError, RowId, note};
 use crate::model::{RawJson, TaskId};
 
+/// How a question was settled that the server took back.
+pub const WITHDRAWN: &str = "withdrawn";
+
 /// A question as the record has it. Its text is not escaped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotedQuestion {
@@ -75,7 +78,8 @@ impl Record {
                 params![row.0, id.to_string(), how],
             )?;
             if changed > 0 {
-                note(transaction, row, at, "answered", Some(how))?;
+                let kind = if how == WITHDRAWN { "question withdrawn" } else { "answered" };
+                note(transaction, row, at, kind, Some(how).filter(|how| *how != WITHDRAWN))?;
             }
             Ok(changed > 0)
         })

@@ -103,9 +103,20 @@ impl Given {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         if fields.is_empty() && !self.items.iter().any(|item| is_asked(item.key())) {
-            return Ok(None);
+            return self.meant(&form).map_or(Ok(None), Err);
         }
         self.filled(question, fields).map(Some)
+    }
+
+    /// Whether one of `--answer` is misspelt.
+    fn meant(&self, form: &Form) -> Option<NoAnswer> {
+        let names: Vec<&str> = form.fields().iter().map(|field| field.name.as_str()).collect();
+        self.items.iter().find_map(|item| {
+            let near = text::near_misses(item.key(), names.iter().copied());
+            let near = near.first().map(|near| text::line(near))?;
+            let key = text::line(item.key());
+            Some(format!("--answer {key}=…: the question has no such field; did you mean `{near}`?"))
+        })
     }
 
     /// The question's defaults, these fields on top and those of `--answer` above all.
@@ -177,8 +188,9 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(answered(&given, "m", &mut Vec::new()), r#"{"grams":123456789012345678901,"flour":"rye"}"#);
         }
-        let none = Given::new(vec![Item::parse("salt=1").unwrap()], None).unwrap();
-        assert_eq!(answered(&none, "m", &mut Vec::new()), "Ok(None)");
+        let given = |typed: &str| Given::new(vec![Item::parse(typed).unwrap()], None).unwrap();
+        assert_eq!(answered(&given("salt=1"), "m", &mut Vec::new()), "Ok(None)");
+        assert!(answered(&given("flower=rye"), "m", &mut Vec::new()).contains("did you mean `flour`?"));
     }
 
     #[test]

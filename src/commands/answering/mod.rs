@@ -128,9 +128,15 @@ impl Answers {
         if matches!(question.kind, QuestionKind::Sampling) {
             return sampling::answer(&self.context, self.tool.as_deref(), question).await;
         }
-        if let Some(answer) = self.given(question)? {
-            self.count(question)?;
-            return Ok(Reply::Answer(answer));
+        match self.given(question) {
+            Ok(Some(answer)) => {
+                self.count(question)?;
+                return Ok(Reply::Answer(answer));
+            }
+            Ok(None) => {}
+            // The person can do better.
+            Err(why) if self.options.otherwise == OnInput::Ask => self.context.printer.error(&why),
+            Err(why) => return Err(why),
         }
         let answer = match &self.options.otherwise {
             OnInput::Fail => return Ok(Reply::Leave),

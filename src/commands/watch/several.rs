@@ -152,7 +152,7 @@ impl Target {
             // Its own words name the task.
             Err(trouble) => show(trouble, trouble),
             Ok((Ending::Left(_), _)) => Exit::StillRunning,
-            Ok((Ending::Done { status, outcome: TaskOutcome::Result(of_tool), .. }, task)) => {
+            Ok((Ending::Done { status, outcome: TaskOutcome::Result(of_tool), unanswered, .. }, task)) => {
                 printer.note(&format!("{}: {status}", self.name));
                 let failed = *status == TaskStatus::Failed;
                 let shown = if is_document {
@@ -161,6 +161,10 @@ impl Target {
                 } else {
                     follow::show_result(context, Some(&task.id), of_tool, failed, options)
                 };
+                let shown = shown.map(|exit| match unanswered {
+                    Some(question) => follow::dismissed(context, question, exit),
+                    None => exit,
+                });
                 // A file that cannot be written must not cost the other results.
                 shown.unwrap_or_else(|error| {
                     let trouble = troubles::of_error(context, &error);
