@@ -109,7 +109,7 @@ async fn questions(context: &Context, session: &Rc<Session>, task: &Task, record
     }
     let mut questions = live();
     // The holder knows what is still asked; elsewhere that is what was recorded.
-    if context.holding.get().is_none() {
+    if context.holding.get().is_none() && session.renewals() == 0 {
         let recorded = recorder.open_questions().into_iter().filter_map(answering::recorded);
         for question in recorded {
             if questions.iter().all(|known| known.id != question.id) {
@@ -175,6 +175,9 @@ fn meant<'a>(questions: &'a [Question], task: &Task, options: &AnswerOptions) ->
 
 fn answer(question: &Question, options: &AnswerOptions) -> anyhow::Result<Answer> {
     match options.action {
+        Some(Action::Decline | Action::Cancel) if matches!(question.kind, QuestionKind::Sampling) => {
+            return Ok(question.dismissal());
+        }
         Some(Action::Decline) => return Ok(Answer::Decline),
         Some(Action::Cancel) => return Ok(Answer::Cancel),
         _ => {}

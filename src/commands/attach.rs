@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tokio::time::Instant;
 
-use super::answering::{self, Answers};
+use super::answering::{self, Answers, OnInput};
 use super::follow::{self, WaitOptions, Watch};
 use super::lookup::Found;
 use super::recorder::Recorded;
@@ -47,7 +47,9 @@ pub(super) async fn attach(
         commands = context.interrupts.hand_to_follower(options.on_interrupt(context));
     }
     // A held server puts its open questions to everybody anew.
-    if context.holding.get().is_none() {
+    let is_asking = task.status == TaskStatus::InputRequired || options.input.otherwise != OnInput::Fail;
+    let is_open = !task.status.is_terminal() && is_asking && session.renewals() == 0;
+    if context.holding.get().is_none() && is_open {
         recorder.open_questions().into_iter().filter_map(answering::recorded).for_each(|open| session.reopen(open));
     }
     let mut reporter = Box::new(Recorded(recorder.clone(), reporter));

@@ -96,10 +96,15 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         }
         recorder.forget();
         visits -= 1;
-        let met = answers.meet(&session, &needed);
+        let met = answers.meet(&session, &needed, options.idle_limit);
         let met = tokio::select! {
             met = follow::until(deadline, met) => met.unwrap_or(Err(None)),
-            Some(_) = commands.recv() => Err(None),
+            Some(_) = commands.recv() => {
+                drop(watch);
+                session.close(false).await;
+                let message = format!("interrupted; `{name}` was not called");
+                return Ok(Trouble::new("interrupted", Exit::Interrupted, message).show(&context.printer));
+            }
         };
         match met {
             Ok(()) if visits > 0 => {}

@@ -85,6 +85,12 @@ pub(super) async fn to_the_end(
     if !matches!(ending, Ending::Left(_)) {
         context.no_longer_following(&task.id);
     }
+    if let Ending::Done { unanswered, .. } = &mut ending
+        && unanswered.is_none()
+    {
+        // One that came before the task.
+        *unanswered = answers.left().map(Box::new);
+    }
     recorder.ended(&ending, &task);
     if matches!(ending, Ending::Left(_) | Ending::CancelUnconfirmed) && context.server_is_child() {
         recorder.lost("its server ended with the command that started it");

@@ -204,6 +204,11 @@ impl Recorder {
         self.write(|record, row| record.reopen(row, &question.id.to_json(), why));
     }
 
+    /// Whether the record tells of it, so that other commands can know.
+    pub(super) fn has_row(&self) -> bool {
+        self.0.borrow().row.is_some()
+    }
+
     /// Whether a question was settled by another command.
     pub(super) fn is_settled(&self, question: &Question) -> bool {
         let mut inner = self.0.borrow_mut();

@@ -19,8 +19,8 @@ pub trait Answerer {
         true
     }
 
-    /// An answer could not be delivered.
-    fn failed(&self, _question: &Question, _error: &SessionError) {}
+    /// An answer could not be delivered, or nobody waited for its receipt.
+    fn failed(&self, _question: &Question, _why: &str) {}
 }
 
 /// What became of the attempt to answer.
@@ -99,22 +99,19 @@ async fn attend(session: &Session, answerer: &dyn Answerer, inquiry: Inquiry) ->
         reply = answerer.answer(&question) => reply,
     };
     match reply {
-        Reply::Answer(answer) if !answerer.claims(&question, &answer) => {
-            session.forget(inquiry);
-            Attended::Withdrawn(question)
-        }
-        Reply::Answer(answer) => match session.answer(inquiry, &answer).await {
-            Ok(()) => Attended::Answered(question, answer),
-            Err(error) => {
-                answerer.failed(&question, &error);
-                Attended::Undelivered(question, error)
-            }
-        },
-        // What the server follows as a task of ours ends with us: nobody could answer it later.
-        Reply::Leave if question.as_task.is_some() => match session.answer(inquiry, &Answer::Cancel).await {
-            Ok(()) => Attended::Dismissed(question),
+        Reply::Answer(answer) => match send(session, answerer, inquiry, &answer).await {
+            Ok(true) => Attended::Answered(question, answer),
+            Ok(false) => Attended::Withdrawn(question),
             Err(error) => Attended::Undelivered(question, error),
         },
+        // What the server follows as a task of ours ends with us: nobody could answer it later.
+        Reply::Leave if question.as_task.is_some() => {
+            match send(session, answerer, inquiry, &question.dismissal()).await {
+                Ok(true) => Attended::Dismissed(question),
+                Ok(false) => Attended::Withdrawn(question),
+                Err(error) => Attended::Undelivered(question, error),
+            }
+        }
         Reply::Leave => Attended::Left(question),
         Reply::Settled => {
             session.forget(inquiry);
@@ -123,6 +120,46 @@ async fn attend(session: &Session, answerer: &dyn Answerer, inquiry: Inquiry) ->
         Reply::Wait => {
             withdrawn.await;
             Attended::Withdrawn(question)
+        }
+    }
+}
+
+/// Sends an answer, unless somebody elsewhere was faster. Whether it was sent.
+async fn send(
+    session: &Session,
+    answerer: &dyn Answerer,
+    inquiry: Inquiry,
+    answer: &Answer,
+) -> Result<bool, SessionError> {
+    let question = inquiry.question().clone();
+    if !answerer.claims(&question, answer) {
+        session.forget(inquiry);
+        return Ok(false);
+    }
+    let mut claim = Claim { answerer, question: &question, is_over: false };
+    session.answer(inquiry, answer).await.inspect_err(|error| claim.fails(&error.to_string()))?;
+    claim.is_over = true;
+    Ok(true)
+}
+
+/// An answer that was noted as given. Where it is not known to have arrived, that is taken back.
+struct Claim<'a> {
+    answerer: &'a dyn Answerer,
+    question: &'a Question,
+    is_over: bool,
+}
+
+impl Claim<'_> {
+    fn fails(&mut self, why: &str) {
+        self.is_over = true;
+        self.answerer.failed(self.question, why);
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.fails("nobody waited for its receipt");
         }
     }
 }

@@ -8,10 +8,9 @@ use tokio::time::Instant;
 use super::answering::{Answerer, Attended, Attending, Reply};
 use super::event::{Event, Reporter};
 use super::follow::{Attendance, Command, Ending, Leaving};
-use crate::model::rpc_error::codes;
-use crate::model::{RpcError, Task, TaskStatus, ToolResult};
+use crate::model::{Task, TaskStatus, ToolResult};
 use crate::session::{
-    Answer, CallMode, CallReply, CallRequest, Hint, PendingCall, Question, QuestionKind, Session, SessionError,
+    Answer, CallMode, CallReply, CallRequest, Hint, PendingCall, Question, QuestionId, Session, SessionError,
     Subscription,
 };
 
@@ -63,6 +62,9 @@ pub async fn call(
     let first = if request.mode == CallMode::Task { BEFORE_TASK } else { Duration::ZERO };
     let dismissing = Dismissing { answerer, first };
     let mut attending = Attending::new(session, &dismissing);
+    // What was asked before is not asked for this call.
+    let earlier: Vec<QuestionId> = session.open_questions().into_iter().map(|question| question.id).collect();
+    let mut set_aside = Vec::new();
     let mut pending = session.call(request, subscription).await;
     reporter.report(&Event::Called { tool: request.tool.clone() });
     let mut heard = Instant::now();
@@ -76,6 +78,10 @@ pub async fn call(
             biased;
             reply = pending.reply() => return answered(reply, subscription, reporter),
             inquiry = subscription.question() => {
+                if earlier.contains(&inquiry.question().id) {
+                    set_aside.push(inquiry);
+                    continue;
+                }
                 if request.mode == CallMode::Plain {
                     reporter.report(&Event::Asked { question: inquiry.question().clone() });
                 }
@@ -163,13 +169,11 @@ impl Answerer for Dismissing<'_> {
     fn answer<'a>(&'a self, question: &'a Question) -> LocalBoxFuture<'a, Reply> {
         Box::pin(async {
             tokio::time::sleep(self.first).await;
-            match (self.answerer.answer(question).await, &question.kind) {
-                (Reply::Leave, QuestionKind::Sampling) => {
-                    let error = RpcError::new(codes::USER_REJECTED, "nobody here can answer");
-                    Reply::Answer(Answer::Refuse(error))
-                }
-                (Reply::Leave, _) => Reply::Answer(Answer::Cancel),
-                (reply, _) => reply,
+            match self.answerer.answer(question).await {
+                Reply::Leave => Reply::Answer(question.dismissal()),
+                // Nobody elsewhere knows of it.
+                Reply::Wait if self.first.is_zero() => Reply::Answer(question.dismissal()),
+                reply => reply,
             }
         })
     }
@@ -178,8 +182,8 @@ impl Answerer for Dismissing<'_> {
         self.answerer.claims(question, answer)
     }
 
-    fn failed(&self, question: &Question, error: &SessionError) {
-        self.answerer.failed(question, error);
+    fn failed(&self, question: &Question, why: &str) {
+        self.answerer.failed(question, why);
     }
 }
 

@@ -266,6 +266,7 @@ impl Record {
                  WHERE id = ?1",
                 params![row.0, status.as_str(), at, result, error],
             )?;
+            questions::withdraw_all(transaction, row)?;
             note(transaction, row, at, "ended", Some(status.as_str()))
         })
     }
@@ -401,7 +402,8 @@ fn see(connection: &Connection, row: RowId, task: &Task, at: i64) -> rusqlite::R
     );
     let status = &task.status;
     let values = params![row.0, status.as_str(), task.status_message, write_ttl(task.ttl), at, status.is_terminal()];
-    connection.execute(&sql, values).map(|_| ())
+    connection.execute(&sql, values)?;
+    if status.is_terminal() { questions::withdraw_all(connection, row) } else { Ok(()) }
 }
 
 /// Milliseconds; -1 for no limit, nothing where the server did not say.

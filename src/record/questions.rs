@@ -1,6 +1,6 @@
 //! Questions that servers put while a task runs, so that any later command can answer them, and only one does.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
 use super::{Record, RecordError, RowId, note};
@@ -33,7 +33,7 @@ impl Record {
                 "INSERT INTO questions (task, question, method, params, asked_at) VALUES (?1, ?2, ?3, ?4, ?5)
                  ON CONFLICT (task, question) DO UPDATE
                  SET method = excluded.method, params = excluded.params, asked_at = excluded.asked_at, settled = NULL
-                 WHERE params <> excluded.params",
+                 WHERE params <> excluded.params OR settled = 'withdrawn'",
                 params![row.0, id.to_string(), method, asked.text(), at],
             )?;
             if changed == 0 {
@@ -131,4 +131,10 @@ impl Record {
         };
         read().map_err(|source| self.fault(source))
     }
+}
+
+/// What a task asked is of no interest any more once it has ended.
+pub(super) fn withdraw_all(connection: &Connection, row: RowId) -> rusqlite::Result<()> {
+    let sql = "UPDATE questions SET settled = ?2 WHERE task = ?1 AND settled IS NULL";
+    connection.execute(sql, params![row.0, WITHDRAWN]).map(|_| ())
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, watch};
 
 use super::question::{Question, QuestionId};
+use super::receiver::Receiver;
 use crate::model::TaskId;
 
 /// Questions kept, at most: a server that asks more than that at once is out of its mind.
@@ -67,14 +68,18 @@ impl Desk {
     fn add(&self, question: Question, is_old: bool) -> bool {
         let mut open = self.lock();
         let was_answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner).contains(&question.id);
-        if was_answered || open.iter().any(|one| one.question.id == question.id) {
+        let is_known = |one: &Open| one.question.id == question.id && (!one.is_old || is_old);
+        if was_answered || open.iter().any(is_known) {
             return true;
         }
         if open.len() >= MOST {
             return false;
         }
         // The server has put it anew: what it was called before, nobody waits for.
-        let is_same = |one: &mut Open| one.is_old && !is_old && one.question.params == question.params;
+        let is_same = |one: &mut Open| {
+            let is_same = one.question.params == question.params || one.question.id == question.id;
+            one.is_old && !is_old && is_same
+        };
         open.extract_if(.., is_same).for_each(|one| {
             one.wanted.send_replace(false);
         });
@@ -162,6 +167,17 @@ impl Inquiry {
     /// What is asked.
     pub fn question(&self) -> &Question {
         &self.question
+    }
+
+    /// Makes a task of it where the server wants to follow it as one, once.
+    pub(super) fn accept(&mut self, receiver: &Receiver) {
+        if self.question.as_task.is_none() {
+            receiver.take(&mut self.question, &self.desk);
+            let mut open = self.desk.lock();
+            if let Some(one) = open.iter_mut().find(|one| one.question.id == self.question.id) {
+                one.question.as_task.clone_from(&self.question.as_task);
+            }
+        }
     }
 
     /// Waits until the server does not want to know any more.

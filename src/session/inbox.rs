@@ -162,7 +162,13 @@ impl Inbox {
         let queue = Queue::default();
         let wake = Arc::clone(&queue.wake);
         lock(&self.state).queues.insert(token.clone(), queue);
-        Subscription { token, wake, desk: self.desk.clone(), state: Arc::clone(&self.state) }
+        Subscription {
+            token,
+            wake,
+            desk: self.desk.clone(),
+            receiver: self.receiver.clone(),
+            state: Arc::clone(&self.state),
+        }
     }
 
     fn progress(&self, params: &Value) {
@@ -225,17 +231,16 @@ impl Handler for Inbox {
             return RequestReply::Now(Ok(list_roots(&self.abilities.roots)));
         }
         match Question::read(&request) {
-            Some(Ok(mut question)) => {
+            Some(Ok(question)) => {
                 if let QuestionKind::Url { elicitation, .. } = &question.kind {
                     self.desk.expect(elicitation);
                 }
-                let task = self.receiver.take(&mut question, &self.desk);
                 if !self.desk.put(question.clone()) {
                     let error = RpcError::new(codes::INTERNAL_ERROR, "too many questions are open");
                     return RequestReply::Now(Err(error));
                 }
                 self.remarks.tell(Remark::Asked(question));
-                task.map_or(RequestReply::Later, |task| RequestReply::Now(Ok(task)))
+                RequestReply::Later
             }
             Some(Err(error)) => RequestReply::Now(Err(error)),
             None => self.receiver.serve(&request, &self.desk).unwrap_or_else(refuse),
@@ -278,6 +283,7 @@ pub struct Subscription {
     token: String,
     wake: Arc<Notify>,
     desk: Desk,
+    receiver: Receiver,
     state: Arc<Mutex<State>>,
 }
 
@@ -304,7 +310,10 @@ impl Subscription {
 
     /// Waits for the next question that is asked for this call or task.
     pub async fn question(&self) -> Inquiry {
-        self.desk.take(|| lock(&self.state).queues.get(&self.token).and_then(|queue| queue.task.clone())).await
+        let task = || lock(&self.state).queues.get(&self.token).and_then(|queue| queue.task.clone());
+        let mut inquiry = self.desk.take(task).await;
+        inquiry.accept(&self.receiver);
+        inquiry
     }
 
     /// Waits for the next hint.

@@ -272,14 +272,15 @@ impl Session {
         self.inbox.desk().put_old(question);
     }
 
-    /// Answers a question, once.
+    /// Answers a question, once: it is not put to anybody here again, whatever becomes of the answer.
     ///
     /// # Errors
-    /// Where the answer could not be delivered; the question then stays open.
+    /// Where the answer could not be delivered.
     pub async fn answer(&self, inquiry: Inquiry, answer: &Answer) -> Result<(), SessionError> {
-        self.answer_recorded(inquiry.question(), answer).await?;
+        let question = inquiry.question().clone();
+        // Before the answer is on its way, as what it leads to may be here before its receipt.
         inquiry.settle();
-        Ok(())
+        self.answer_recorded(&question, answer).await
     }
 
     /// What a refused call needs first: addresses to be opened (spec 2025-11-25, client/elicitation, "URL Elicitation Required
@@ -318,7 +319,14 @@ impl Session {
             self.inbox.receiver().finish(task, response);
             return Ok(());
         }
-        self.peer.respond(&question.id.0, &response).await.map_err(SessionError::Connection)
+        let delivery = self.peer.respond(&question.id.0, &response);
+        match self.settings.request_limit {
+            None => delivery.await.map_err(SessionError::Connection),
+            Some(limit) => match timeout(limit, delivery).await {
+                Ok(delivered) => delivered.map_err(SessionError::Connection),
+                Err(_) => Err(SessionError::TimedOut { method: question.method, limit }),
+            },
+        }
     }
 
     /// Ends the session on the server's side too, unless `keep`: tasks may live and die with it.

@@ -129,6 +129,14 @@ impl Question {
         }
     }
 
+    /// What it is answered with where nobody wants to.
+    pub fn dismissal(&self) -> Answer {
+        match self.kind {
+            QuestionKind::Sampling => Answer::Refuse(RpcError::new(codes::USER_REJECTED, "nobody here answers")),
+            QuestionKind::Form { .. } | QuestionKind::Url { .. } => Answer::Cancel,
+        }
+    }
+
     /// What is sent for an answer.
     pub(super) fn response(&self, answer: &Answer) -> Result<Value, RpcError> {
         let mut result = match answer {

@@ -83,10 +83,11 @@ impl Receiver {
         self.lock().peer = peer;
     }
 
-    /// Makes a task of a question, if that is asked for. What the server is answered with.
-    pub(super) fn take(&self, question: &mut Question, desk: &Desk) -> Option<Value> {
+    /// Makes a task of a question, if that is asked for, and tells the server. Done when somebody takes the question on: it is
+    /// that process's task from there on.
+    pub(super) fn take(&self, question: &mut Question, desk: &Desk) {
         let params = question.params.value();
-        let wish = params.get("task").filter(|task| task.is_object())?;
+        let Some(wish) = params.get("task").filter(|task| task.is_object()) else { return };
         let millis = wish.get("ttl").and_then(Value::as_f64).filter(|millis| *millis >= 0.0);
         let ttl = millis.and_then(|millis| Duration::try_from_secs_f64(millis / 1_000.0).ok());
         let ttl = ttl.unwrap_or(TTL).min(LONGEST_TTL);
@@ -106,6 +107,7 @@ impl Receiver {
         let created = json!({"task": task.to_json(&id)});
         state.order.push(id.clone());
         state.tasks.insert(id.clone(), task);
+        state.respond(&question.id.0, &Ok(created));
         drop(state);
         tokio::spawn({
             let (receiver, desk, id) = (self.clone(), desk.clone(), id.clone());
@@ -115,7 +117,6 @@ impl Receiver {
             }
         });
         question.as_task = Some(id);
-        Some(created)
     }
 
     /// The question behind a task was answered.

@@ -404,3 +404,20 @@ fn of_several_commands_that_are_asked_one_answers() {
     }
     assert_eq!(answers_to(&bench).len(), 1, "{:?}", bench.of(""));
 }
+
+#[test]
+fn a_call_is_not_asked_what_was_asked_before_it() {
+    let home = Home::new();
+    let question = |id: u32| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {
+        "message": format!("Question {id}?"), "requestedSchema": {"type": "object", "properties": {}}}})
+    };
+    let bench = Bench::new(&json!({"rules": [
+        {"method": "tools/call", "nth": 1, "steps": [{"send": question(0)}, {"reply": {"task": task("t-loaf", "working")}}]},
+        {"method": "tools/call", "steps": [{"send": question(1)}, {"await": 1}, {"reply": {"content": [{"type": "text", "text": "done"}]}}]},
+    ]}));
+    home.detach(&["-s", &bench.stdio(), "call", "bake"]);
+    home.run(&["-s", &bench.stdio(), "call", "plain", "--on-input", "defaults"]).exits(0).prints("done\n");
+    let answered: Vec<Value> = bench.of("").into_iter().map(|seen| seen["message"]["id"].clone()).collect();
+    assert_eq!(answered, [json!(1)]);
+}

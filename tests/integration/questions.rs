@@ -361,3 +361,46 @@ fn ctrl_c_leaves_a_question_open() {
     wait(child, Instant::now()).exits(8).says("mcp-task watch t-loaf");
     run(&bench, &["answer", "t-loaf", "flour=rye"]).exits(0);
 }
+
+#[test]
+fn a_question_ends_with_its_task() {
+    let bench = Bench::new(&json!({"session": true, "rules": [
+        {"method": "tools/call", "steps": [{"reply": {"task": task("working")}}]},
+        {"method": "tasks/get", "nth": 1, "steps": [{"reply": task("input_required")}]},
+        {"method": "tasks/get", "steps": [{"reply": task("completed")}]},
+        {"method": "tasks/result", "nth": 1, "steps": [{"send": question(json!(0), "Which flour?")}, {"hold": {}}]},
+        {"method": "tasks/result", "steps": [{"reply": loaf()}]},
+    ]}));
+    let server = bench.http();
+    run(&bench, &["-s", &server.url, "call", "bake"]).exits(9);
+    until("the end of the task", || !run(&bench, &["get", "t-loaf"]).stdout.contains("input"));
+    run(&bench, &["result", "t-loaf"]).exits(0).prints("a loaf\n");
+    assert_eq!(run(&bench, &["list", "--json"]).json()[0]["waiting"], false);
+    assert!(answers(&bench, &json!(0)).is_empty());
+}
+
+#[test]
+fn an_answer_that_is_refused_is_told_once() {
+    let mut asked = question(json!(0), "Which flour?");
+    asked["params"].as_object_mut().unwrap().remove("_meta");
+    let bench = Bench::new(&json!({"rules": [
+        {"method": "tools/call", "steps": [{"sse": {}}, {"send": asked}, {"sleep": 500}, {"reply": loaf()}]},
+        {"method": "", "steps": [{"http": {"status": 500}}]},
+    ]}));
+    let server = bench.http();
+    let outcome = run(&bench, &["-s", &server.url, "call", "plain", "--answer", "flour=rye"]);
+    outcome.exits(0).prints("a loaf\n");
+    assert_eq!(outcome.stderr.matches("the answer could not be delivered").count(), 1, "{outcome:?}");
+    assert_eq!(answers(&bench, &json!(0)).len(), 1);
+}
+
+#[test]
+fn a_plain_call_waits_for_nobody_elsewhere() {
+    let mut asked = question(json!(0), "Which flour?");
+    asked["params"].as_object_mut().unwrap().remove("_meta");
+    let bench = Bench::new(&json!({"rules": [
+        {"method": "tools/call", "steps": [{"send": asked}, {"await": 0}, {"reply": loaf()}]},
+    ]}));
+    run(&bench, &["-s", &bench.stdio(), "call", "plain", "--on-input", "wait"]).exits(9).prints("a loaf\n");
+    assert_eq!(answers(&bench, &json!(0))[0]["result"]["action"], "cancel");
+}

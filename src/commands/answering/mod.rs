@@ -19,7 +19,7 @@ use crate::model::rpc_error::codes;
 use crate::model::{RawJson, TaskId, text};
 use crate::present::{Exit, Trouble};
 use crate::record::NotedQuestion;
-use crate::session::{Answer, Question, QuestionId, QuestionKind, Session, SessionError};
+use crate::session::{Answer, Question, QuestionId, QuestionKind, Session};
 
 mod exec;
 mod given;
@@ -161,11 +161,16 @@ impl Answers {
         Ok(Reply::Answer(answer))
     }
 
-    /// Has a person go to all these addresses, and waits until that is done.
+    /// Has a person go to all these addresses, and waits until that is done; without a person no longer than `limit`.
     ///
     /// # Errors
     /// Where nobody does; with the reason, if there is one beyond that.
-    pub(super) async fn meet(&self, session: &Session, needed: &[Question]) -> Result<(), Option<NoAnswer>> {
+    pub(super) async fn meet(
+        &self,
+        session: &Session,
+        needed: &[Question],
+        limit: Option<Duration>,
+    ) -> Result<(), Option<NoAnswer>> {
         for question in needed {
             match self.try_reply(question).await {
                 Ok(Reply::Answer(Answer::Accept(_))) => {}
@@ -176,7 +181,11 @@ impl Answers {
         let by_person = async {
             match self.options.otherwise {
                 OnInput::Ask => person::is_done(&self.context).await,
-                _ => std::future::pending().await,
+                // Without a person the server's word alone counts.
+                _ => {
+                    tokio::time::sleep(limit.unwrap_or(Duration::MAX)).await;
+                    Ok(false)
+                }
             }
         };
         tokio::select! {
@@ -230,7 +239,7 @@ impl Answerer for Answers {
             tokio::select! {
                 biased;
                 reply = self.reply(question) => match reply {
-                    Reply::Wait => self.settled(question).await,
+                    Reply::Wait if self.recorder.has_row() => self.settled(question).await,
                     reply => reply,
                 },
                 reply = self.settled(question) => reply,
@@ -242,8 +251,8 @@ impl Answerer for Answers {
         self.recorder.claims(question, answer.action())
     }
 
-    fn failed(&self, question: &Question, error: &SessionError) {
-        self.recorder.unanswered(question, &error.to_string());
+    fn failed(&self, question: &Question, why: &str) {
+        self.recorder.unanswered(question, why);
     }
 }
 

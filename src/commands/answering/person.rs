@@ -11,8 +11,8 @@ use crate::present::ask::{self, NoAnswer as Silence};
 use crate::present::dialogue::{self, Asker, Consent, Decision, Visit};
 use crate::session::{Answer, Question, QuestionKind};
 
-/// How long Ctrl-C may take to end the waiting.
-const INTERRUPT: Duration = Duration::from_secs(2);
+/// How long Ctrl-C may take to end the waiting, which includes asking for cancellation.
+const INTERRUPT: Duration = Duration::from_secs(10);
 
 /// Puts a question to the person.
 pub(super) async fn ask(context: &Context, tool: Option<&str>, question: &Question) -> Result<Reply, NoAnswer> {
