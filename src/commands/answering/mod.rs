@@ -118,7 +118,8 @@ impl Answers {
                 Reply::Leave
             }
         };
-        if reply == Reply::Leave {
+        // What no other command can know, none will answer.
+        if reply == Reply::Leave || (reply == Reply::Wait && !self.recorder.has_row()) {
             self.state.borrow_mut().left = Some(question.clone());
         }
         reply
