@@ -12,6 +12,8 @@ use crate::model::{RawJson, RpcError};
 use crate::rpc::message::IncomingRequest;
 use crate::rpc::{Message, RequestId, message};
 
+/// How long whoever started the holder may take to come.
+const FIRST_COMMAND: Duration = Duration::from_secs(10);
 /// The longest lease: a task that no server ever forgets is not waited for for ever.
 const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3_600);
 /// A question whose answer some servers give once. It is kept when whoever asked it leaves, for whoever asks it next. Only
@@ -76,6 +78,8 @@ pub(super) struct State {
     /// Since when nobody is attached.
     alone_since: Instant,
     unneeded: bool,
+    /// No command has come yet.
+    is_new: bool,
 }
 
 impl State {
@@ -94,6 +98,7 @@ impl State {
             idle,
             alone_since: now,
             unneeded: false,
+            is_new: true,
         }
     }
 
@@ -102,7 +107,11 @@ impl State {
         if !self.clients.is_empty() {
             return None;
         }
-        let idle = if self.unneeded { Duration::ZERO } else { self.idle };
+        let idle = match (self.unneeded, self.is_new) {
+            (true, _) => Duration::ZERO,
+            (false, true) => self.idle.max(FIRST_COMMAND),
+            (false, false) => self.idle,
+        };
         let leased = self.leases.values().copied().filter(|end| *end > now).max();
         Some(leased.map_or(self.alone_since + idle, |leased| leased.max(self.alone_since + idle)))
     }
@@ -119,6 +128,7 @@ impl State {
     /// A command has come. What the server asked while nobody was there is put to it.
     pub(super) fn joined(&mut self, client: ClientId) -> Vec<Order> {
         self.unneeded = false;
+        self.is_new = false;
         self.clients.push(client);
         self.questions.joined(client)
     }
@@ -401,6 +411,16 @@ mod tests {
         state.client_said(ONE, tell("unneeded", "{}"), later);
         state.left(ONE, later);
         assert_eq!(at(&state, later), Some(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_started_it_has_time_to_come() {
+        let now = Instant::now();
+        let mut state = State::new(Duration::from_millis(1), "h".to_owned(), now);
+        assert_eq!(state.ends_at(now), Some(now + FIRST_COMMAND));
+        state.joined(ONE);
+        state.left(ONE, now);
+        assert_eq!(state.ends_at(now), Some(now + Duration::from_millis(1)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -200,7 +200,12 @@ fn another_shell_answers_a_day_later() {
     run(&bench, &["list"]).exits(0).says("1 task waits for an answer").says("hint: mcp-task answer t-loaf");
     let shown = run(&bench, &["answer", "t-loaf"]);
     shown.exits(0).says("hint: mcp-task answer t-loaf flour=…");
-    assert!(shown.stdout.contains("Which flour?") && shown.stdout.contains("where it is left out: 500"), "{shown:?}");
+    assert!(
+        shown.stdout.contains("Which flour?")
+            && shown.stdout.contains("where it is left out: 500")
+            && shown.stdout.contains("rye: Rye"),
+        "{shown:?}"
+    );
     let shown = run(&bench, &["answer", "--last", "--json"]).exits(0).json();
     assert_eq!((&shown[0]["schema"], &shown[0]["message"]), (&schema(), &json!("Which flour?")));
     run(&bench, &["answer", "t-loaf", "flour=rice"]).exits(2).says("`flour` should be one of");

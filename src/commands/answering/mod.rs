@@ -362,6 +362,13 @@ pub(super) fn page(question: &Question) -> String {
                 if !about.is_empty() {
                     lines.push(format!("      {}", text::line(&about.join(": "))));
                 }
+                if let FieldKind::Choice(choices) | FieldKind::Choices(choices) = &one.kind {
+                    let titled = choices.iter().filter(|choice| choice.value.as_str() != Some(&choice.title));
+                    lines.extend(titled.map(|choice| {
+                        let value = choice.value.as_str().map_or_else(|| choice.value.to_string(), str::to_owned);
+                        format!("      {}: {}", text::line(&value), text::line(&choice.title))
+                    }));
+                }
                 if let Some(default) = &one.default {
                     lines.push(format!("      where it is left out: {}", text::line(&default.to_string())));
                 }
