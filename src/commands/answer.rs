@@ -184,10 +184,8 @@ fn answer(question: &Question, options: &AnswerOptions) -> anyhow::Result<Answer
     }
     match &question.kind {
         QuestionKind::Form { schema, .. } => {
-            let form = Form::new(schema);
-            let mut content = form.defaults();
-            content.extend(options.input.clone().unwrap_or_default());
-            Ok(Answer::Accept(Some(form.finish(form.fill(content, &options.items)?)?)))
+            let content = Form::new(schema).complete(options.input.clone().unwrap_or_default(), &options.items)?;
+            Ok(Answer::Accept(Some(content)))
         }
         QuestionKind::Url { .. } => Ok(Answer::Accept(None)),
         QuestionKind::Sampling => {

@@ -102,6 +102,16 @@ impl Form {
         arguments::build(base, items, &self.schema)
     }
 
+    /// An answer that is ready to be sent: the defaults, `given` on top and `items` above all.
+    ///
+    /// # Errors
+    /// [`ArgumentError::Misfit`] with what does not fit, by field.
+    pub fn complete(&self, given: Map<String, Value>, items: &[Item]) -> Result<Map<String, Value>, ArgumentError> {
+        let mut content = self.defaults();
+        content.extend(given);
+        self.finish(self.fill(content, items)?)
+    }
+
     /// The value that text stands for in a field, alone.
     ///
     /// # Errors
@@ -221,9 +231,13 @@ fn read_field(name: &str, schema: &Schema, required: bool) -> Field {
     }
 }
 
+/// A value as people write it: text without its quotes, anything else as JSON.
+pub fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// The choices of `enum`, with the older `enumNames`, or of titled `const`s.
 fn choices(schema: &Value) -> Option<Vec<Choice>> {
-    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
         let names = schema.get("enumNames").and_then(Value::as_array);
         let title = |at: usize, value: &Value| {

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::ask::{NoAnswer, Person};
-use crate::forms::{Field, FieldKind, Form};
+use crate::forms::{self, Field, FieldKind, Form};
 use crate::model::text;
 
 /// The longest default that is offered to be changed; beyond it is taken or replaced.
@@ -254,7 +254,7 @@ fn choose_one(
 }
 
 fn type_in(person: &Person, form: &Form, field: &Field, now: Option<&Value>) -> Result<Step<Entry>, NoAnswer> {
-    let shown = now.map(|now| now.as_str().map_or_else(|| now.to_string(), str::to_owned)).unwrap_or_default();
+    let shown = now.map(forms::plain).unwrap_or_default();
     // What cannot be shown as it is cannot be changed either.
     let is_editable = text::line(&shown) == shown && text::width(&shown) <= EDITABLE;
     let initial = if is_editable { shown.as_str() } else { "" };

@@ -148,9 +148,8 @@ impl Question {
             Answer::Refuse(error) => return Err(error.clone()),
         };
         // Spec 2025-11-25, basic/utilities/tasks, "Associating Task-Related Messages".
-        if let (Some(task), Some(object)) = (&self.task, result.as_object_mut()) {
-            let meta = object.entry("_meta").or_insert_with(|| json!({}));
-            meta[wire::RELATED_TASK] = json!({"taskId": task.as_str()});
+        if let Some(task) = &self.task {
+            wire::relate(&mut result, task);
         }
         Ok(result)
     }

@@ -232,9 +232,6 @@ fn unknown() -> RpcError {
 /// The outcome as `tasks/result` hands it out: it names the task.
 fn of_task(outcome: &Result<Value, RpcError>, id: &TaskId) -> Result<Value, RpcError> {
     let mut result = outcome.clone()?;
-    if let Some(result) = result.as_object_mut() {
-        let meta = result.entry("_meta").or_insert_with(|| json!({}));
-        meta[wire::RELATED_TASK] = json!({"taskId": id.as_str()});
-    }
+    wire::relate(&mut result, id);
     Ok(result)
 }

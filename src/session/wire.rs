@@ -63,7 +63,18 @@ fn read_ttl(ttl: Option<&Value>) -> Ttl {
 }
 
 /// The key of `_meta` that says which task a message belongs to.
-pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// Says in `_meta` which task a result belongs to.
+pub(super) fn relate(result: &mut Value, task: &TaskId) {
+    if let Some(result) = result.as_object_mut() {
+        let meta = result.entry("_meta").or_insert_with(|| serde_json::json!({}));
+        if !meta.is_object() {
+            *meta = serde_json::json!({});
+        }
+        meta[RELATED_TASK] = serde_json::json!({"taskId": task.as_str()});
+    }
+}
 
 /// The task that a message says it belongs to.
 pub(super) fn related_task(params: &Value) -> Option<TaskId> {
@@ -92,6 +103,15 @@ mod tests {
         assert!(task(json!(7)).is_none());
         for odd in [json!(-1), json!("soon"), json!(1e300)] {
             task(json!({"taskId": "t", "ttl": odd, "pollInterval": odd})).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_result_is_related_to_its_task_whatever_its_meta_is() {
+        let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "t"}});
+        for mut result in [json!({}), json!({"_meta": 3})] {
+            relate(&mut result, &TaskId::new("t"));
+            assert_eq!(result["_meta"], related);
         }
     }
 

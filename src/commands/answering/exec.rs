@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 
 use super::given::Action;
 use super::{NoAnswer, accept};
+use crate::commands::Context;
 use crate::model::{TaskId, text};
 use crate::present::Printer;
 use crate::session::{Answer, Question};
@@ -18,28 +19,25 @@ use crate::session::{Answer, Question};
 /// The most bytes of an answer.
 const LIMIT: u64 = 16 << 20;
 
-/// What the program is asked.
-pub(super) struct Asked<'a> {
-    pub(super) server: Option<String>,
-    pub(super) tool: Option<&'a str>,
-    pub(super) task: Option<&'a TaskId>,
-    pub(super) question: &'a Question,
-}
-
 /// Runs the program and returns what it printed. It is killed, and all that it started, where this is dropped.
-pub(super) async fn run(printer: &Printer, command: &[String], asked: &Asked<'_>) -> Result<String, NoAnswer> {
+pub(super) async fn run(
+    context: &Context,
+    command: &[String],
+    tool: Option<&str>,
+    question: &Question,
+) -> Result<String, NoAnswer> {
     let name = command.first().map(|name| text::line(name).into_owned()).unwrap_or_default();
     let failed = |what: &str, error: std::io::Error| format!("`{name}`, which was to answer, {what}: {error}");
     let child = spawn(command).map_err(|error| failed("cannot be started", error))?;
     let mut program = Program { child, has_ended: false };
     let child = &mut program.child;
     let request = json!({
-        "server": asked.server,
-        "tool": asked.tool,
-        "taskId": asked.task.map(TaskId::as_str),
-        "id": asked.question.id.to_json(),
-        "method": asked.question.method,
-        "params": asked.question.params.value(),
+        "server": context.server_name(),
+        "tool": tool,
+        "taskId": question.task.as_ref().map(TaskId::as_str),
+        "id": question.id.to_json(),
+        "method": question.method,
+        "params": question.params.value(),
     });
     let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
     let write = async {
@@ -55,7 +53,7 @@ pub(super) async fn run(printer: &Printer, command: &[String], asked: &Asked<'_>
         }
         std::io::Result::Ok(words)
     };
-    let ((), words, ()) = tokio::join!(write, read, relay(printer, &name, stderr));
+    let ((), words, ()) = tokio::join!(write, read, relay(&context.printer, &name, stderr));
     let words = words.map_err(|error| failed("cannot be heard", error))?;
     let status = child.wait().await.map_err(|error| failed("is out of sight", error))?;
     program.has_ended = true;

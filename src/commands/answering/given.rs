@@ -123,11 +123,9 @@ impl Given {
     fn filled(&self, question: &Question, fields: Map<String, Value>) -> Result<Answer, NoAnswer> {
         let QuestionKind::Form { schema, .. } = &question.kind else { return accept(question, fields) };
         let form = Form::new(schema);
-        let mut content = form.defaults();
-        content.extend(fields);
         let items: Vec<Item> = self.items.iter().filter(|item| form.field(item.key()).is_some()).cloned().collect();
-        let content = form.fill(content, &items).map_err(|misfit| format!("no answer is sent: {misfit}"))?;
-        accept(question, content)
+        let content = form.complete(fields, &items).map_err(|misfit| format!("no answer is sent: {misfit}"))?;
+        Ok(Answer::Accept(Some(content)))
     }
 }
 

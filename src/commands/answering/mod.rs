@@ -1,8 +1,7 @@
 //! Who answers what a server asks: what was given beforehand, else whom `--on-input` names.
 //!
-//! `given` holds the answers of `--answer` and `--answers`, `exec` asks a program, `person` whoever
-//! sits at the terminal. Whatever comes of them is checked
-//! against the question's schema before it is sent. Nothing here reads stdin.
+//! `given` holds the answers of `--answer` and `--answers`, `exec` asks a program, `person` whoever sits at the terminal.
+//! Whatever comes of them is checked against the question's schema before it is sent. Nothing here reads stdin.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use super::recorder::Recorder;
-use crate::forms::{FieldKind, Form};
+use crate::forms::{self, FieldKind, Form};
 use crate::lifecycle::{Answerer, INPUT_PATIENCE, Reply};
 use crate::model::rpc_error::codes;
 use crate::model::{RawJson, TaskId, text};
@@ -148,13 +147,7 @@ impl Answers {
             OnInput::Defaults => defaults(question)?,
             OnInput::Exec(command) => {
                 self.count(question)?;
-                let asked = exec::Asked {
-                    server: self.context.server_name(),
-                    tool: self.tool.as_deref(),
-                    task: question.task.as_ref(),
-                    question,
-                };
-                let words = exec::run(&self.context.printer, command, &asked).await?;
+                let words = exec::run(&self.context, command, self.tool.as_deref(), question).await?;
                 return Ok(Reply::Answer(exec::read(question, &words)?));
             }
         };
@@ -365,8 +358,7 @@ pub(super) fn page(question: &Question) -> String {
                 if let FieldKind::Choice(choices) | FieldKind::Choices(choices) = &one.kind {
                     let titled = choices.iter().filter(|choice| choice.value.as_str() != Some(&choice.title));
                     lines.extend(titled.map(|choice| {
-                        let value = choice.value.as_str().map_or_else(|| choice.value.to_string(), str::to_owned);
-                        format!("      {}: {}", text::line(&value), text::line(&choice.title))
+                        format!("      {}: {}", text::line(&forms::plain(&choice.value)), text::line(&choice.title))
                     }));
                 }
                 if let Some(default) = &one.default {
@@ -379,17 +371,14 @@ pub(super) fn page(question: &Question) -> String {
 }
 
 /// `flour: one of rye, oat; optional`.
-fn field(field: &crate::forms::Field) -> String {
+fn field(field: &forms::Field) -> String {
     let kind = match &field.kind {
         FieldKind::Text => "text".to_owned(),
         FieldKind::Integer => "a whole number".to_owned(),
         FieldKind::Number => "a number".to_owned(),
         FieldKind::Boolean => "true or false".to_owned(),
         FieldKind::Choice(choices) | FieldKind::Choices(choices) => {
-            let values = choices
-                .iter()
-                .take(12)
-                .map(|choice| choice.value.as_str().map_or_else(|| choice.value.to_string(), str::to_owned));
+            let values = choices.iter().take(12).map(|choice| forms::plain(&choice.value));
             let of = if matches!(field.kind, FieldKind::Choice(_)) { "one" } else { "some" };
             format!("{of} of {}", values.collect::<Vec<_>>().join(", "))
         }

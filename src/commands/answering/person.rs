@@ -14,15 +14,20 @@ use crate::session::{Answer, Question, QuestionKind};
 /// How long Ctrl-C may take to end the waiting, which includes asking for cancellation.
 const INTERRUPT: Duration = Duration::from_secs(10);
 
-/// Puts a question to the person.
-pub(super) async fn ask(context: &Context, tool: Option<&str>, question: &Question) -> Result<Reply, NoAnswer> {
-    let asker = |message: &str, warnings: Vec<String>| Asker {
+/// Who asks the person, and why.
+pub(super) fn asker(context: &Context, tool: Option<&str>, question: &Question, message: &str) -> Asker {
+    Asker {
         server: context.server_name().unwrap_or_else(|| "the server".to_owned()),
         tool: tool.map(str::to_owned),
         task: question.task.as_ref().map(TaskId::as_str).map(str::to_owned),
         message: message.to_owned(),
-        warnings,
-    };
+        warnings: Vec::new(),
+    }
+}
+
+/// Puts a question to the person.
+pub(super) async fn ask(context: &Context, tool: Option<&str>, question: &Question) -> Result<Reply, NoAnswer> {
+    let asker = |message: &str, warnings: Vec<String>| Asker { warnings, ..asker(context, tool, question, message) };
     let answer = match &question.kind {
         QuestionKind::Sampling => return Ok(Reply::Leave),
         QuestionKind::Form { message, schema } => {

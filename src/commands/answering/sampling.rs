@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use super::{NoAnswer, exec, person};
 use crate::commands::Context;
 use crate::lifecycle::Reply;
+use crate::model::RpcError;
 use crate::model::rpc_error::codes;
-use crate::model::{RpcError, TaskId};
-use crate::present::dialogue::Asker;
 use crate::session::{Answer, Question};
 
 /// `--sampling` and `--sampling-review`.
@@ -29,19 +28,11 @@ pub(super) async fn answer(context: &Context, tool: Option<&str>, question: &Que
         let error = RpcError::new(codes::INVALID_PARAMS, "this client does not offer tools to a language model");
         return Ok(Reply::Answer(Answer::Refuse(error)));
     }
-    let asker = |message: &str| Asker {
-        server: context.server_name().unwrap_or_else(|| "the server".to_owned()),
-        tool: tool.map(str::to_owned),
-        task: question.task.as_ref().map(TaskId::as_str).map(str::to_owned),
-        message: message.to_owned(),
-        warnings: Vec::new(),
-    };
+    let asker = |message: &str| person::asker(context, tool, question, message);
     if options.review && !person::lets_pass(context, asker(&request(&params)), "Shall it be put to the model?").await? {
         return Ok(Reply::Answer(rejected()));
     }
-    let server = context.server_name();
-    let asked = exec::Asked { server, tool, task: question.task.as_ref(), question };
-    let words = exec::run(&context.printer, &options.command, &asked).await?;
+    let words = exec::run(context, &options.command, tool, question).await?;
     let result = read(&words, options.command.first().map_or("", String::as_str))?;
     if options.review && !person::lets_pass(context, asker(&said(&result)), "Shall this be sent to the server?").await?
     {
