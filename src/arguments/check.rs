@@ -107,7 +107,22 @@ fn tell(error: &ValidationError<'_>, arguments: &Map<String, Value>, schema: &Sc
         {
             vec![no_choice(&path, error.instance(), &schema.choices(&path))]
         }
+        ValidationErrorKind::Format { format } => {
+            let meant = text::line(format_in_words(format));
+            vec![format!("`{}` should be {meant}, not {}", text::line(&path), shown(error.instance()))]
+        }
         _ => vec![format!("`{}`: {}", text::line(&path), text::truncate(&text::line(&error.to_string()), 300))],
+    }
+}
+
+/// What a `format` of JSON Schema asks for; not yet escaped, as it may be a word of the server's.
+pub fn format_in_words(format: &str) -> &str {
+    match format {
+        "email" => "an email address",
+        "uri" => "a URI",
+        "date" => "a date, like 2031-02-28",
+        "date-time" => "a date and time, like 2031-02-28T18:30:00Z",
+        other => other,
     }
 }
 

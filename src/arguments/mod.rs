@@ -14,7 +14,7 @@ mod check;
 mod coerce;
 mod schema;
 
-pub use check::{check, check_one};
+pub use check::{check, check_one, format_in_words};
 pub use schema::Schema;
 
 /// Why arguments cannot be sent. Nothing was.

@@ -160,6 +160,14 @@ impl Field {
         self.title.as_deref().unwrap_or(&self.name)
     }
 
+    /// Whether its value is typed rather than chosen.
+    pub fn is_typed(&self) -> bool {
+        match self.kind {
+            FieldKind::Text | FieldKind::Integer | FieldKind::Number | FieldKind::Other => true,
+            FieldKind::Boolean | FieldKind::Choice(_) | FieldKind::Choices(_) => false,
+        }
+    }
+
     fn settle(&self, value: &mut Value) {
         match (&self.kind, value) {
             (FieldKind::Integer, Value::Number(number)) => {
@@ -267,13 +275,7 @@ fn bounds(schema: &Value) -> Vec<String> {
         (None, None) => None,
     };
     let text = |key: &str| schema.get(key).and_then(Value::as_str);
-    let format = text("format").map(|format| match format {
-        "email" => "an email address".to_owned(),
-        "uri" => "a URI".to_owned(),
-        "date" => "a date, like 2031-02-28".to_owned(),
-        "date-time" => "a date and time, like 2031-02-28T18:30:00Z".to_owned(),
-        other => other.to_owned(),
-    });
+    let format = text("format").map(|format| arguments::format_in_words(format).to_owned());
     let all = [
         format,
         range("minimum", "maximum", ""),

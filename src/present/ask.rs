@@ -15,14 +15,13 @@ use dialoguer::{Input, MultiSelect, Select};
 use tokio::sync::oneshot;
 
 use super::Printer;
-use super::table;
 use crate::model::text;
 
 /// How long a prompt may take to stop.
 const STOPS_WITHIN: Duration = Duration::from_millis(500);
 /// Columns where the terminal does not say.
 const COLUMNS: usize = 80;
-/// Columns that a list needs beside its items.
+/// Columns that a list needs beside its items, and a heading beside its words.
 const MARGIN: usize = 8;
 
 /// Why there is no answer from the terminal.
@@ -173,6 +172,19 @@ impl Person {
         outcome
     }
 
+    /// How wide the terminal is.
+    pub fn columns(&self) -> usize {
+        match self.term.size().1 {
+            0 => COLUMNS,
+            columns => usize::from(columns),
+        }
+    }
+
+    /// A list is drawn anew for each key, and a heading with what was typed: more than a line would stay behind.
+    fn fitting(&self, words: &str) -> String {
+        text::truncate(words, self.columns().saturating_sub(MARGIN)).into_owned()
+    }
+
     /// Shows a line.
     pub fn say(&self, line: &str) {
         let _ = writeln!(std::io::stderr().lock(), "{line}");
@@ -189,7 +201,8 @@ impl Person {
     /// Where there is no answer.
     pub fn line(&self, prompt: &str, initial: &str) -> Result<String, NoAnswer> {
         self.check()?;
-        let mut input = Input::<String>::with_theme(self.theme.as_ref()).with_prompt(prompt).allow_empty(true);
+        let mut input =
+            Input::<String>::with_theme(self.theme.as_ref()).with_prompt(self.fitting(prompt)).allow_empty(true);
         if !initial.is_empty() {
             input = input.with_initial_text(initial);
         }
@@ -202,8 +215,8 @@ impl Person {
     /// Where there is no answer.
     pub fn choose(&self, prompt: &str, items: &[String], default: usize) -> Result<Option<usize>, NoAnswer> {
         self.check()?;
-        let select = Select::with_theme(self.theme.as_ref()).with_prompt(prompt).default(default);
-        self.heard(select.items(fitting(items)).interact_on_opt(&self.term))
+        let select = Select::with_theme(self.theme.as_ref()).with_prompt(self.fitting(prompt)).default(default);
+        self.heard(select.items(items.iter().map(|item| self.fitting(item))).interact_on_opt(&self.term))
     }
 
     /// Some of several; `None` where the person presses Escape.
@@ -217,15 +230,10 @@ impl Person {
         defaults: &[bool],
     ) -> Result<Option<Vec<usize>>, NoAnswer> {
         self.check()?;
-        let select = MultiSelect::with_theme(self.theme.as_ref()).with_prompt(prompt).items(fitting(items));
+        let select = MultiSelect::with_theme(self.theme.as_ref()).with_prompt(self.fitting(prompt));
+        let select = select.items(items.iter().map(|item| self.fitting(item)));
         self.heard(select.defaults(defaults).interact_on_opt(&self.term))
     }
-}
-
-/// A list is drawn anew for each key, which an item of two lines would spoil.
-fn fitting(items: &[String]) -> Vec<String> {
-    let columns = table::width().map_or(COLUMNS, usize::from).saturating_sub(MARGIN);
-    items.iter().map(|item| text::truncate(item, columns).into_owned()).collect()
 }
 
 #[cfg(unix)]

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::ask::{NoAnswer, Person};
-use crate::forms::{self, Field, FieldKind, Form};
+use crate::forms::{self, Choice, Field, FieldKind, Form};
 use crate::model::text;
 
 /// The longest default that is offered to be changed; beyond it is taken or replaced.
@@ -66,6 +66,14 @@ pub fn fill_in(person: &Person, asker: &Asker, form: &Form) -> Result<Decision, 
         Step::Out(decision) => return Ok(decision),
         Step::Done(_) if fields.is_empty() => return Ok(Decision::Send(Map::new())),
         Step::Done(_) => {}
+    }
+    // Some of the keys do nothing at some of the fields, so both ways are named where both are needed.
+    let (typed, listed): (Vec<&Field>, Vec<&Field>) = fields.iter().partition(|field| field.is_typed());
+    if !listed.is_empty() {
+        person.say("  (Escape at a list shows the ways out.)");
+    }
+    if !typed.is_empty() {
+        person.say("  (An empty line leaves out what is optional, and shows the ways out of what is not.)");
     }
     let mut content = Map::new();
     for field in fields {
@@ -187,8 +195,7 @@ fn fill_field(
                 let is_now =
                     |value: &Value| now.as_ref().and_then(Value::as_array).is_some_and(|now| now.contains(value));
                 let checked: Vec<bool> = choices.iter().map(|choice| is_now(&choice.value)).collect();
-                let prompt = format!("{}, space marks", prompt(field));
-                match person.choose_some(&prompt, &titles, &checked)? {
+                match person.choose_some(&heading(person, field, "space marks"), &titles, &checked)? {
                     None => out_or_on(person, field, None)?,
                     Some(chosen) if chosen.is_empty() && !field.required => Step::Done(Entry::LeftOut),
                     Some(chosen) => {
@@ -245,7 +252,7 @@ fn choose_one(
     let at = choices.iter().position(|(value, _)| Some(value) == now);
     // Without a default an optional field is left out by whoever merely presses on.
     let default = at.unwrap_or(if field.required { 0 } else { items.len() - 1 });
-    Ok(match person.choose(&prompt(field), &items, default)? {
+    Ok(match person.choose(&heading(person, field, ""), &items, default)? {
         None => out_or_on(person, field, None)?,
         Some(chosen) => {
             Step::Done(choices.get(chosen).map_or(Entry::LeftOut, |(value, _)| Entry::Value(value.clone())))
@@ -258,13 +265,13 @@ fn type_in(person: &Person, form: &Form, field: &Field, now: Option<&Value>) -> 
     // What cannot be shown as it is cannot be changed either.
     let is_editable = text::line(&shown) == shown && text::width(&shown) <= EDITABLE;
     let initial = if is_editable { shown.as_str() } else { "" };
-    let prompt = match now {
+    let beside = match now {
         Some(now) if !is_editable => {
-            format!("{} [{}]", prompt(field), text::truncate(&text::line(&now.to_string()), EDITABLE))
+            format!("now {}", text::truncate(&text::line(&now.to_string()), EDITABLE))
         }
-        _ => prompt(field),
+        _ => String::new(),
     };
-    let typed = person.line(&prompt, initial)?;
+    let typed = person.line(&heading(person, field, &beside), initial)?;
     match (typed.is_empty(), now) {
         (true, Some(now)) if !is_editable => Ok(Step::Done(Entry::Value(now.clone()))),
         (true, _) if !field.required => Ok(Step::Done(Entry::LeftOut)),
@@ -293,8 +300,9 @@ fn out_or_on(person: &Person, field: &Field, empty: Option<Value>) -> Result<Ste
     })
 }
 
-/// `Flour (rye or oat; optional)`; escaped.
-fn prompt(field: &Field) -> String {
+/// `Grams (a whole number, 1 to 999, optional)`; escaped. Where that is too long for the line, what is in the brackets is said
+/// on one of its own.
+fn heading(person: &Person, field: &Field, beside: &str) -> String {
     let kind = match field.kind {
         FieldKind::Integer => "a whole number",
         FieldKind::Number => "a number",
@@ -304,9 +312,25 @@ fn prompt(field: &Field) -> String {
     let optional = if field.required { "" } else { "optional" };
     let bounds = field.bounds.iter().map(String::as_str);
     let about: Vec<&str> =
-        std::iter::once(kind).chain(bounds).chain([optional]).filter(|word| !word.is_empty()).collect();
-    let about = if about.is_empty() { String::new() } else { format!(" ({})", about.join(", ")) };
-    text::line(&format!("{}{about}", field.label())).into_owned()
+        std::iter::once(kind).chain(bounds).chain([optional, beside]).filter(|word| !word.is_empty()).collect();
+    let label = text::line(field.label());
+    if about.is_empty() {
+        return label.into_owned();
+    }
+    let about = format!("({})", text::line(&about.join(", ")));
+    let whole = format!("{label} {about}");
+    // What is typed needs room too.
+    if text::width(&whole) <= person.columns() * 2 / 3 {
+        return whole;
+    }
+    person.say(&format!("  {about}"));
+    label.into_owned()
+}
+
+/// What people call a choice.
+fn titled(choices: &[Choice], value: &Value) -> String {
+    let choice = choices.iter().find(|choice| choice.value == *value);
+    choice.map_or_else(|| value.to_string(), |choice| choice.title.clone())
 }
 
 /// The whole answer, to be looked at before it is sent.
@@ -315,9 +339,10 @@ fn review(person: &Person, form: &Form, content: &Map<String, Value>) {
     for field in form.fields() {
         let value = match (content.get(&field.name), &field.kind) {
             (None, _) => "(left out)".to_owned(),
-            (Some(value), FieldKind::Choice(choices)) => {
-                let title = choices.iter().find(|choice| choice.value == *value).map(|choice| choice.title.clone());
-                title.unwrap_or_else(|| value.to_string())
+            (Some(value), FieldKind::Choice(choices)) => titled(choices, value),
+            (Some(Value::Array(values)), FieldKind::Choices(_)) if values.is_empty() => "none of them".to_owned(),
+            (Some(Value::Array(values)), FieldKind::Choices(choices)) => {
+                values.iter().map(|value| titled(choices, value)).collect::<Vec<_>>().join(", ")
             }
             (Some(value), _) => value.to_string(),
         };

@@ -218,19 +218,44 @@ fn every_kind_of_field_can_be_filled_in() {
     at(&mut terminal, "name (at least 3 characters)", &[b"Jo", ENTER]);
     at(&mut terminal, "is shorter than 3 characters", &[b"Ada", ENTER]);
     at(&mut terminal, "day (a date", &[b"2031-02-30", ENTER]);
-    at(&mut terminal, "is not a \"date\"", &[b"2031-02-28", ENTER]);
+    at(&mut terminal, "should be a date, like 2031-02-28, not \"2031-02-30\"", &[b"2031-02-28", ENTER]);
     at(&mut terminal, "yes", &[DOWN, ENTER]);
-    at(&mut terminal, "tags (at least 2 of them)", &[ENTER]);
+    at(&mut terminal, "tags (at least 2 of them, space marks)", &[ENTER]);
     at(&mut terminal, "has less than 2 items", &[DOWN, b" ", ENTER]);
     at(&mut terminal, "big (a whole number)", &[b"42xyz", ENTER]);
     at(&mut terminal, "not `42xyz`", &[b"123456789012345678901", ENTER]);
     at(&mut terminal, "n (a number, at least 0.5, optional)", &[b"0.50", ENTER]);
-    at(&mut terminal, "Is that right?", &[ENTER]);
+    at(&mut terminal, "Is that right?", &[]);
+    let screen = terminal.contents();
+    assert!(screen.contains("tags: rye, oat"), "{screen}");
+    terminal.type_keys(ENTER);
     ends(terminal, 0);
     assert_eq!(
         content(&bench).to_string(),
         r#"{"name":"Ada","day":"2031-02-28","ok":false,"tags":["rye","oat"],"big":123456789012345678901,"n":0.50}"#
     );
+}
+
+#[test]
+fn a_narrow_terminal_has_room_for_every_prompt() {
+    let mut asked = question(json!(0), "Tell all there is to tell about the loaf");
+    asked["params"]["requestedSchema"] = json!({"type": "object", "required": ["a", "b"], "properties": {
+        "a": {"type": "string", "title": "The flour that shall go into the loaf", "enum": ["rye", "oat", "bun"]},
+        "b": {"type": "integer", "title": "Grams of it", "minimum": 1, "maximum": 999_999}}});
+    let bench = asking(&[json!({"send": asked}), json!({"await": 0})]);
+    let mut terminal = Terminal::run(40, &["-s", &bench.stdio(), "call", "bake"], &[]);
+    at(&mut terminal, "What do you want to do?", &[ENTER]);
+    at(&mut terminal, "❯ rye", &[DOWN]);
+    at(&mut terminal, "❯ oat", &[DOWN]);
+    at(&mut terminal, "❯ bun", &[]);
+    let screen = terminal.contents();
+    assert_eq!(screen.matches("The flour that").count(), 1, "one heading, whatever was pressed:\n{screen}");
+    terminal.type_keys(ENTER);
+    at(&mut terminal, "(a whole number, 1 to 999999)", &[]);
+    at(&mut terminal, "Grams of it", &[b"7", ENTER]);
+    at(&mut terminal, "Is that right?", &[ENTER]);
+    ends(terminal, 0);
+    assert_eq!(content(&bench), json!({"a": "bun", "b": 7}));
 }
 
 #[test]
