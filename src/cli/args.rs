@@ -344,12 +344,14 @@ pub struct Input {
     /// The answer to one field of a question, like an argument: field=text, field:=JSON, field=@FILE (repeatable)
     #[arg(long, value_name = "K=V")]
     pub answer: Vec<String>,
-    /// A JSON file with answers: an object of fields, or a list with {"message", "action", "content"} for each question
+    /// A JSON file with answers: an object of fields, or {"message", "action", "content"}, or a list of such answers with one
+    /// for each question
     #[arg(long, env = "MCP_TASK_ANSWERS", value_name = "FILE")]
     pub answers: Option<PathBuf>,
     /// What to do about questions that are not answered beforehand: ask (the person at the terminal; so it is where there is
     /// one), fail (leave the task waiting, exit 9; so it is elsewhere), defaults, decline, cancel, wait (for an answer from
-    /// elsewhere), or exec:COMMAND, which gets the request as JSON and prints the answer
+    /// elsewhere), or exec:COMMAND, which gets the request as JSON and prints the answer; it runs without a shell, so that
+    /// pipes need one: exec:sh -c '…'
     #[arg(long, env = "MCP_TASK_ON_INPUT", value_name = "HOW", value_parser = settings::on_input)]
     pub on_input: Option<OnInput>,
 }

@@ -150,7 +150,16 @@ impl Call {
 
 impl Answer {
     pub(super) fn find(&self, context: &Context) -> anyhow::Result<(Context, Found)> {
-        lookup::find(context, self.id.as_deref().filter(|_| !self.last), self.last)
+        let id = self.id.as_deref().filter(|_| !self.last);
+        let found = lookup::find(context, id, self.last);
+        match id.filter(|id| Item::parse(id).is_ok()) {
+            // An id may well have a `=` in it, but this one nobody knows.
+            Some(field) if !found.as_ref().is_ok_and(|(_, found)| found.is_recorded()) => {
+                let message = format!("no task is named: `{}` is a field", text::line(field));
+                Err(UsageError::hinting(message, "give an id before the fields, a prefix of one, or --last").into())
+            }
+            _ => found,
+        }
     }
 
     /// Reads the files that the fields name, and stdin where `--input -` asks for it.

@@ -124,6 +124,7 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         CallEnding::Result(result) => {
             recorder.forget();
             let unanswered = watch.answers.left();
+            watch.answers.tell_unused();
             drop(watch);
             let exit = follow::show_result(context, None, &result, false, &options.wait)?;
             session.close(false).await;
@@ -163,6 +164,7 @@ pub async fn run(context: &Context, options: CallOptions) -> anyhow::Result<Exit
         }
     };
     if options.detach {
+        watch.answers.tell_unused_by_detached(&task.id);
         drop(watch);
         match context.printer.output() {
             Output::Text => context.printer.server_text(task.id.as_str()),

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::answering::{self, Answers, InputOptions};
 use super::recorder::Recorder;
 use super::{Context, troubles};
-use crate::lifecycle::{Attendance, Command, Ending, FollowOptions, Leaving, Reporter, follow};
+use crate::lifecycle::{Attendance, Command, Ending, FollowOptions, Leaving, Reporter, Unanswered, follow};
 use crate::model::{Task, TaskId, TaskOutcome, TaskStatus, ToolResult};
 use crate::present::{Exit, Output, result};
-use crate::session::{Question, Session, Subscription};
+use crate::session::{Session, Subscription};
 
 /// How long a task may take to take its cancellation when its server ends with us.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -71,6 +71,7 @@ pub(super) async fn to_the_end(
         input_patience: options.input.patience(),
     };
     let Watch { subscription, reporter, commands, recorder, answers } = &mut watch;
+    answers.follows(&task.id);
     let attendance = Attendance { subscription, reporter: reporter.as_mut(), answerer: answers, commands };
     let following = follow(session, task.clone(), &follow_options, attendance);
     // Who reads events and leaves has seen enough. A server that ends with us is followed all the same.
@@ -90,6 +91,9 @@ pub(super) async fn to_the_end(
     {
         // One that came before the task.
         *unanswered = answers.left().map(Box::new);
+    }
+    if matches!(ending, Ending::Done { .. }) {
+        answers.tell_unused();
     }
     recorder.ended(&ending, &task);
     if matches!(ending, Ending::Left(_) | Ending::CancelUnconfirmed) && context.server_is_child() {
@@ -132,11 +136,15 @@ pub(super) fn show(context: &Context, ending: &Ending, task: &Task, options: &Wa
 }
 
 /// A result is what the tool made of being left without an answer. How to leave then.
-pub(super) fn dismissed(context: &Context, question: &Question, exit: Exit) -> Exit {
+pub(super) fn dismissed(context: &Context, unanswered: &Unanswered, exit: Exit) -> Exit {
     if !matches!(exit, Exit::Done | Exit::ToolError) {
         return exit;
     }
-    let trouble = answering::dismissed(question);
+    let trouble = answering::dismissed(unanswered);
+    // The one document of `--json` is the result.
+    if context.printer.output() == Output::Jsonl {
+        trouble.write(&context.printer);
+    }
     trouble.tell(&context.printer);
     trouble.exit
 }

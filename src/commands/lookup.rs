@@ -185,6 +185,11 @@ impl Context {
 }
 
 impl Found {
+    /// Whether the record tells of it.
+    pub fn is_recorded(&self) -> bool {
+        self.known.is_some() || self.lost_call.is_some()
+    }
+
     /// The task as it was last seen.
     pub(super) fn last_sight(&self) -> Task {
         let known = self.known.as_ref();

@@ -283,7 +283,7 @@ pub fn of_ending(context: &Context, ending: &Ending, task: &Task) -> Trouble {
                 _ => trouble,
             }
         }
-        Ending::InputRequired(Some(question)) => answering::trouble(context, question, Some(id)),
+        Ending::InputRequired(Some(unanswered)) => answering::trouble(context, unanswered, id),
         Ending::InputRequired(None) => {
             let words =
                 task.status_message.as_deref().map_or_else(String::new, |words| format!(": {}", text::line(words)));
@@ -293,6 +293,10 @@ pub fn of_ending(context: &Context, ending: &Ending, task: &Task) -> Trouble {
         }
         Ending::Left(leaving) => {
             let why = why_left(*leaving);
+            if task.status == TaskStatus::InputRequired && !context.server_is_child() {
+                let message = format!("{why}; task {id} waits for an answer");
+                return new("still_running", Exit::StillRunning, message).hint(context.command_for("answer", id));
+            }
             let trouble = new("still_running", Exit::StillRunning, format!("{why}; task {id} goes on"));
             if context.server_is_child() {
                 let message = format!("{why}; task {id} ends with its server, which this program started");

@@ -28,18 +28,28 @@ pub trait Answerer {
 pub enum Reply {
     /// This is the answer.
     Answer(Answer),
-    /// Nobody here answers: the task is left to wait for somebody who does.
-    Leave,
+    /// Nobody here answers: the task is left to wait for somebody who does. With the reason, where it is another than that
+    /// nobody is there; escaped.
+    Leave(Option<String>),
     /// Nobody here answers, but somebody elsewhere will.
     Wait,
     /// Somebody elsewhere has answered.
     Settled,
 }
 
+/// A question that nobody here answered.
+#[derive(Clone, Debug)]
+pub struct Unanswered {
+    /// Which.
+    pub question: Question,
+    /// Why, where it is not merely that nobody was there; escaped.
+    pub why: Option<String>,
+}
+
 /// Leaves everything to others.
 impl Answerer for () {
     fn answer<'a>(&'a self, _question: &'a Question) -> LocalBoxFuture<'a, Reply> {
-        Box::pin(async { Reply::Leave })
+        Box::pin(async { Reply::Leave(None) })
     }
 }
 
@@ -53,9 +63,9 @@ pub(super) enum Attended {
     /// The server does not want to know any more.
     Withdrawn(Question),
     /// Nobody here answers it, and nobody elsewhere can.
-    Dismissed(Question),
+    Dismissed(Unanswered),
     /// Nobody here answers it.
-    Left(Question),
+    Left(Unanswered),
 }
 
 /// The questions that are being attended to.
@@ -105,14 +115,14 @@ async fn attend(session: &Session, answerer: &dyn Answerer, inquiry: Inquiry) ->
             Err(error) => Attended::Undelivered(question, error),
         },
         // What the server follows as a task of ours ends with us: nobody could answer it later.
-        Reply::Leave if question.as_task.is_some() => {
+        Reply::Leave(why) if question.as_task.is_some() => {
             match send(session, answerer, inquiry, &question.dismissal()).await {
-                Ok(true) => Attended::Dismissed(question),
+                Ok(true) => Attended::Dismissed(Unanswered { question, why }),
                 Ok(false) => Attended::Withdrawn(question),
                 Err(error) => Attended::Undelivered(question, error),
             }
         }
-        Reply::Leave => Attended::Left(question),
+        Reply::Leave(why) => Attended::Left(Unanswered { question, why }),
         Reply::Settled => {
             session.forget(inquiry);
             Attended::Withdrawn(question)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::LocalBoxFuture;
 use tokio::time::Instant;
 
-use super::answering::{Answerer, Attended, Attending, Reply};
+use super::answering::{Answerer, Attended, Attending, Reply, Unanswered};
 use super::event::{Event, Reporter};
 use super::follow::{Attendance, Command, Ending, Leaving};
 use crate::model::{Task, TaskStatus, ToolResult};
@@ -96,7 +96,9 @@ pub async fn call(
                     Attended::Undelivered(question, error) => {
                         reporter.report(&Event::AnswerLost { question, reason: error.to_string() });
                     }
-                    Attended::Withdrawn(question) | Attended::Left(question) | Attended::Dismissed(question) => {
+                    Attended::Withdrawn(question)
+                    | Attended::Left(Unanswered { question, .. })
+                    | Attended::Dismissed(Unanswered { question, .. }) => {
                         reporter.report(&Event::Withdrawn { question });
                     }
                 }
@@ -170,7 +172,7 @@ impl Answerer for Dismissing<'_> {
         Box::pin(async {
             tokio::time::sleep(self.first).await;
             match self.answerer.answer(question).await {
-                Reply::Leave => Reply::Answer(question.dismissal()),
+                Reply::Leave(_) => Reply::Answer(question.dismissal()),
                 // Nobody elsewhere knows of it.
                 Reply::Wait if self.first.is_zero() => Reply::Answer(question.dismissal()),
                 reply => reply,

@@ -8,13 +8,13 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::answering::{Answerer, Attended, Attending};
+use super::answering::{Answerer, Attended, Attending, Unanswered};
 use super::call::tell_rest;
 use super::course::Course;
 use super::event::{Event, Reporter};
 use super::limits::{INPUT_PATIENCE, PATIENCE};
 use crate::model::{RpcError, Task, TaskOutcome, TaskStatus, Ttl};
-use crate::session::{Answer, Question, Session, SessionError, Subscription};
+use crate::session::{Answer, Session, SessionError, Subscription};
 
 /// How to follow.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ pub enum Ending {
         /// Cancellation was asked for, but the task was faster.
         cancel_asked: bool,
         /// A question that was dismissed, because nobody was there to answer.
-        unanswered: Option<Box<Question>>,
+        unanswered: Option<Box<Unanswered>>,
     },
     /// The task has ended, but its result is not to be had.
     NoResult {
@@ -91,7 +91,7 @@ pub enum Ending {
         with_session: bool,
     },
     /// The task waits for an answer that nobody here gives: to this question, where the server has put it to us.
-    InputRequired(Option<Box<Question>>),
+    InputRequired(Option<Box<Unanswered>>),
     /// The task goes on without us.
     Left(Leaving),
     /// The server cannot be asked any more; the task may go on.
@@ -183,18 +183,21 @@ pub async fn follow(
                     Attended::Answered(question, answer) => {
                         reporter.report(&Event::Answered { question, action: answer.action() });
                     }
-                    Attended::Dismissed(question) => {
+                    Attended::Dismissed(unanswered) => {
                         let action = Answer::Cancel.action();
-                        reporter.report(&Event::Answered { question: question.clone(), action });
-                        dismissed = Some(Box::new(question));
+                        reporter.report(&Event::Answered { question: unanswered.question.clone(), action });
+                        dismissed = Some(Box::new(unanswered));
                     }
                     Attended::Withdrawn(question) => reporter.report(&Event::Withdrawn { question }),
                     Attended::Undelivered(question, error) => {
-                        reporter.report(&Event::AnswerLost { question: question.clone(), reason: error.to_string() });
-                        return (Ending::InputRequired(Some(Box::new(question))), course.task().clone());
+                        let reason = error.to_string();
+                        reporter.report(&Event::AnswerLost { question: question.clone(), reason });
+                        // The reason has just been told.
+                        let unanswered = Unanswered { question, why: None };
+                        return (Ending::InputRequired(Some(Box::new(unanswered))), course.task().clone());
                     }
-                    Attended::Left(question) => {
-                        return (Ending::InputRequired(Some(Box::new(question))), course.task().clone());
+                    Attended::Left(unanswered) => {
+                        return (Ending::InputRequired(Some(Box::new(unanswered))), course.task().clone());
                     }
                 }
             }

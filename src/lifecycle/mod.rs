@@ -12,7 +12,7 @@ mod input;
 mod limits;
 pub mod pace;
 
-pub use answering::{Answerer, Reply};
+pub use answering::{Answerer, Reply, Unanswered};
 pub use call::{CallEnding, call};
 pub use event::{Event, Reporter};
 pub use follow::{Attendance, Command, Ending, FollowOptions, Leaving, follow};

@@ -138,6 +138,15 @@ async fn answer(
     let session = session.map_or_else(String::new, |session| format!("Mcp-Session-Id: {session}\r\n"));
     let mut streaming = false;
     for step in steps {
+        // Whatever goes before an answer makes it a stream.
+        if matches!(step, Step::Send(_) | Step::Sse {}) && !streaming {
+            streaming = true;
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{session}Transfer-Encoding: chunked\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).await?;
+            stream.flush().await?;
+        }
         if let Some(message) = step.message(request) {
             if streaming {
                 chunk(stream, format!("data: {message}\n\n").as_bytes()).await?;
@@ -151,14 +160,7 @@ async fn answer(
                 let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
                 respond(stream, status, &headers, &fill(&body, request)).await?;
             }
-            Step::Sse {} => {
-                streaming = true;
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{session}Transfer-Encoding: chunked\r\n\r\n"
-                );
-                stream.write_all(head.as_bytes()).await?;
-                stream.flush().await?;
-            }
+            Step::Sse {} => {}
             Step::Raw(text) => {
                 // In two pieces, so that a character may be cut.
                 let text = fill(&text, request);

@@ -58,7 +58,9 @@ fn without_a_program_a_model_is_not_offered() {
     call(&bench, &["--sampling", "exec:echo x"]).exits(0);
     assert_eq!(answers(&bench, &json!(0))[0]["error"]["code"], -32602);
     let bench = poet(&json!({}));
-    call(&bench, &["--sampling", "exec:false"]).exits(9).says("`false`, which was to answer, ended with");
+    let outcome = call(&bench, &["--sampling", "exec:false"]);
+    outcome.exits(9).says("`false`, which was to answer, ended with").says("--sampling exec:COMMAND");
+    assert!(!outcome.stderr.contains("--answer"), "{}", outcome.stderr);
     assert!(answers(&bench, &json!(0)).is_empty());
     call(&bench, &["--sampling", "cat"]).exits(2).says("exec:COMMAND");
     call(&bench, &["--sampling-review"]).exits(2).says("--sampling-review needs --sampling");

@@ -229,8 +229,18 @@ fn who_waits_hears_of_an_answer_from_elsewhere() {
     let child = command.env("MCP_TASK_STATE_DIR", bench.path("state")).spawn().unwrap();
     until("the question", || run(&bench, &["answer", "--last", "--json"]).stdout.contains("Which flour?"));
     run(&bench, &["answer", "--last", "flour=oat"]).exits(0);
-    wait(child, Instant::now()).exits(0).prints("a loaf\n");
+    let waited = wait(child, Instant::now());
+    waited.exits(0).prints("a loaf\n").says("answer it with: mcp-task answer t-loaf flour=…");
     assert_eq!(content(&bench), json!({"grams": 500, "flour": "oat"}));
+    // Where nobody answers in time, that is what is left to do.
+    let bench = flour();
+    let server = bench.http();
+    run(&bench, &["-s", &server.url, "call", "bake", "--on-input", "wait", "--progress", "none", "--timeout", "1s"])
+        .exits(8)
+        .says("answer it with: mcp-task answer t-loaf flour=…")
+        .says("task t-loaf waits for an answer")
+        .says("hint: mcp-task answer t-loaf");
+    run(&bench, &["answer", "flour=oat"]).exits(2).says("no task is named: `flour=oat` is a field");
 }
 
 #[test]
@@ -328,9 +338,53 @@ fn a_plain_call_that_nobody_answers_is_dismissed() {
         .says("nobody answered, so the question was dismissed: Which flour?")
         .says("--answer");
     assert_eq!(answers(&bench, &json!(0))[0]["result"], json!({"action": "cancel"}));
+    plain(&["--answer", "flower=rye"])
+        .exits(9)
+        .says("has no field `flower`; did you mean `flour`?; so the question was");
+    // A program that reads events hears of it, after the result.
+    let told = plain(&["-o", "jsonl"]).exits(9).stdout.clone();
+    let last: Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["event"], &last["error"]["kind"]), (&json!("error"), &json!("input_required")));
+    assert_eq!(last["error"]["data"]["message"], "Which flour?");
+    let asked_before = answers(&bench, &json!(0)).len();
     plain(&["--answer", "flour=rye"]).exits(0).prints("a loaf\n");
-    assert_eq!(answers(&bench, &json!(0))[1]["result"]["content"]["flour"], "rye");
-    assert_eq!(answers(&bench, &json!(0))[1]["result"]["_meta"], Value::Null);
+    let answer = &answers(&bench, &json!(0))[asked_before]["result"];
+    assert_eq!((&answer["content"]["flour"], &answer["_meta"]), (&json!("rye"), &Value::Null));
+}
+
+#[test]
+fn answers_that_fit_nothing_are_told_of() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    for (text, words) in [
+        (r#"{"flower": "rye"}"#, "the question has no field `flower`; did you mean `flour`?"),
+        (r#"{"salt": 1}"#, "given is `salt`, asked for is `flour`, `grams`, `colour`"),
+        (r#"[{"message": "salt"}]"#, "no `message` is part of its words"),
+        (r#"{"content": {"flour": "rye", "graams": 1}}"#, "did you mean `grams`?"),
+    ] {
+        let bench = flour();
+        std::fs::write(&file, text).unwrap();
+        call(&bench, &["--answers", path]).exits(9).says(words).says("answer t-loaf flour=");
+        assert_eq!(answers(&bench, &json!(0)), Vec::<Value>::new(), "{text}");
+    }
+    let bench = flour();
+    std::fs::write(&file, r#"{"action": "decline"}"#).unwrap();
+    call(&bench, &["--answers", path]).exits(0).says("answered: decline");
+    let bench = flour();
+    call(&bench, &["--answer", "flour=rye", "--answer", "salt=1"]).exits(0).says("--answer salt=…: no question asked");
+    let bench = asking(&[]);
+    call(&bench, &["--answer", "flour=rye"]).exits(0).says("--answer flour=…: nothing was asked");
+}
+
+#[test]
+fn a_detached_call_tells_that_its_answers_come_too_early() {
+    let bench = flour();
+    let server = bench.http();
+    let arguments = ["-s", &server.url, "call", "bake", "--detach", "--answer", "flour=rye", "--on-input", "decline"];
+    run(&bench, &arguments)
+        .exits(0)
+        .prints("t-loaf\n")
+        .says("warning: --answer flour=… and --on-input: whatever the task asks comes after this command has left; give it to");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The file holds an object, `{"field": value, …}`, whose fields go to every form that has them, or a list of answers, each
 //! for one question: `{"message": "part of the question's words", "action": "accept", "content": {…}}`. The first entry of
 //! the list whose `message` is in the question, or that has none, answers it and is used up. `action` is `accept` where it
-//! is left out.
+//! is left out. One such answer without the list is never used up, and gives way to a form that has fields of these names.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,20 @@ use crate::session::{Answer, Question, QuestionKind};
 pub struct Given {
     items: Vec<Item>,
     fields: Map<String, Value>,
+    /// What `fields` are where they are no fields.
+    entry: Option<Entry>,
     entries: Vec<Entry>,
+}
+
+/// What of them was used.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    /// The keys of `--answer`.
+    keys: Vec<String>,
+    /// The entries of the list.
+    entries: Vec<usize>,
+    /// Anything of the file.
+    file: bool,
 }
 
 /// The answer to one question.
@@ -69,10 +82,16 @@ impl Given {
         let Some(file) = file else { return Ok(given) };
         let file = file.strip_prefix('\u{feff}').unwrap_or(file);
         match serde_json::from_str(file).map_err(|error| GivenError::Syntax(error.to_string()))? {
-            Value::Object(fields) => given.fields = fields,
+            Value::Object(fields) => {
+                let is_entry = fields.contains_key("action") || fields.get("content").is_some_and(Value::is_object);
+                // What is wrong with it matters only where it is meant as one.
+                given.entry = is_entry.then(|| read_entry(&fields).ok()).flatten();
+                given.fields = fields;
+            }
             Value::Array(entries) => {
                 let read = |(at, entry): (usize, &Value)| {
-                    read_entry(entry).map_err(|what| GivenError::Entry { number: at + 1, what })
+                    let entry = entry.as_object().ok_or_else(|| "it is not an object".to_owned());
+                    entry.and_then(read_entry).map_err(|what| GivenError::Entry { number: at + 1, what })
                 };
                 given.entries = entries.iter().enumerate().map(read).collect::<Result<_, _>>()?;
             }
@@ -81,21 +100,21 @@ impl Given {
         Ok(given)
     }
 
-    /// The answer to a question, if one was given. `used` remembers the entries of the list.
-    pub(super) fn answer(&self, question: &Question, used: &mut Vec<usize>) -> Result<Option<Answer>, NoAnswer> {
+    /// The answer to a question, if one was given.
+    pub(super) fn answer(&self, question: &Question, used: &mut Used) -> Result<Option<Answer>, NoAnswer> {
         let mut entries = self.entries.iter().enumerate();
-        let fits = |entry: &Entry| question.message().contains(&entry.message);
-        if let Some((at, entry)) = entries.find(|(at, entry)| !used.contains(at) && fits(entry)) {
-            used.push(at);
-            return match entry.action {
-                Action::Accept => self.filled(question, entry.content.clone()).map(Some),
-                Action::Decline => Ok(Some(Answer::Decline)),
-                Action::Cancel => Ok(Some(Answer::Cancel)),
-            };
+        if let Some((at, entry)) = entries.find(|(at, entry)| !used.entries.contains(at) && entry.is_for(question)) {
+            used.entries.push(at);
+            return self.by_entry(entry, question, used).map(Some);
         }
-        let QuestionKind::Form { schema, .. } = &question.kind else { return Ok(None) };
-        let form = Form::new(schema);
-        let is_asked = |name: &str| form.field(name).is_some();
+        let form = form(question);
+        let is_asked = |name: &str| form.as_ref().is_some_and(|form| form.field(name).is_some());
+        if let Some(entry) = self.entry.as_ref().filter(|entry| entry.is_for(question))
+            && !self.fields.keys().any(|name| is_asked(name))
+        {
+            return self.by_entry(entry, question, used).map(Some);
+        }
+        let Some(form) = &form else { return Ok(None) };
         let fields: Map<String, Value> = self
             .fields
             .iter()
@@ -103,27 +122,86 @@ impl Given {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         if fields.is_empty() && !self.items.iter().any(|item| is_asked(item.key())) {
-            return self.meant(&form).map_or(Ok(None), Err);
+            return self.meant(form).map_or(Ok(None), Err);
         }
-        self.filled(question, fields).map(Some)
+        used.file |= !fields.is_empty();
+        self.filled(question, fields, used).map(Some)
     }
 
-    /// Whether one of `--answer` is misspelt.
+    fn by_entry(&self, entry: &Entry, question: &Question, used: &mut Used) -> Result<Answer, NoAnswer> {
+        used.file = true;
+        match entry.action {
+            Action::Accept => {
+                let form = form(question);
+                let is_unknown = |name: &&String| form.as_ref().is_some_and(|form| form.field(name).is_none());
+                match (entry.content.keys().find(is_unknown), &form) {
+                    (Some(name), Some(form)) => Err(no_such_field("--answers", name, form)),
+                    _ => self.filled(question, entry.content.clone(), used),
+                }
+            }
+            Action::Decline => Ok(Answer::Decline),
+            Action::Cancel => Ok(Answer::Cancel),
+        }
+    }
+
+    /// Whether a field's name is misspelt.
     fn meant(&self, form: &Form) -> Option<NoAnswer> {
-        let names: Vec<&str> = form.fields().iter().map(|field| field.name.as_str()).collect();
-        self.items.iter().find_map(|item| {
-            let near = text::near_misses(item.key(), names.iter().copied());
-            let near = near.first().map(|near| text::line(near))?;
-            let key = text::line(item.key());
-            Some(format!("--answer {key}=…: the question has no such field; did you mean `{near}`?"))
+        let names = || form.fields().iter().map(|field| field.name.as_str());
+        let is_near = |key: &&str| !text::near_misses(key, names()).is_empty();
+        let typed = self.items.iter().map(Item::key).find(is_near);
+        typed.map(|key| no_such_field("--answer", key, form)).or_else(|| {
+            let key = self.fields.keys().map(String::as_str).find(is_near)?;
+            Some(no_such_field("--answers", key, form))
         })
     }
 
+    /// Why nothing of what was given is an answer to a question; `None` where nothing was given.
+    pub(super) fn unfit(&self, question: &Question, used: &Used) -> Option<NoAnswer> {
+        if !self.entries.is_empty() {
+            let left = self.entries.len() - used.entries.len();
+            return Some(if left == 0 {
+                "every answer of --answers has been used".to_owned()
+            } else {
+                "--answers has no entry for this question: no `message` is part of its words".to_owned()
+            });
+        }
+        let mut given: Vec<&str> = self.items.iter().map(Item::key).collect();
+        given.extend(self.fields.keys().map(String::as_str));
+        if given.is_empty() {
+            return None;
+        }
+        let Some(form) = form(question) else {
+            return Some("--answer and --answers have fields, and this question has none".to_owned());
+        };
+        let quoted = |names: Vec<&str>| {
+            names.iter().map(|name| format!("`{}`", text::line(name))).collect::<Vec<_>>().join(", ")
+        };
+        let wanted = form.fields().iter().map(|field| field.name.as_str()).collect();
+        Some(format!(
+            "no field that was given is asked for: given is {}, asked for is {}",
+            quoted(given),
+            quoted(wanted)
+        ))
+    }
+
+    /// What was given for nothing.
+    pub(super) fn unused(&self, used: &Used) -> Option<String> {
+        let mut keys: Vec<&str> = self.items.iter().map(Item::key).collect();
+        keys.retain(|key| !used.keys.iter().any(|used| used == key));
+        keys.dedup();
+        let mut unused: Vec<String> = keys.iter().map(|key| format!("--answer {}=…", text::line(key))).collect();
+        let is_given = self.entry.is_some() || !self.fields.is_empty() || !self.entries.is_empty();
+        if is_given && !used.file {
+            unused.push("--answers".to_owned());
+        }
+        (!unused.is_empty()).then(|| unused.join(", "))
+    }
+
     /// The question's defaults, these fields on top and those of `--answer` above all.
-    fn filled(&self, question: &Question, fields: Map<String, Value>) -> Result<Answer, NoAnswer> {
-        let QuestionKind::Form { schema, .. } = &question.kind else { return accept(question, fields) };
-        let form = Form::new(schema);
+    fn filled(&self, question: &Question, fields: Map<String, Value>, used: &mut Used) -> Result<Answer, NoAnswer> {
+        let Some(form) = form(question) else { return accept(question, fields) };
         let items: Vec<Item> = self.items.iter().filter(|item| form.field(item.key()).is_some()).cloned().collect();
+        used.keys.extend(items.iter().map(|item| item.key().to_owned()));
         let content = form.complete(fields, &items).map_err(|misfit| format!("no answer is sent: {misfit}"))?;
         Ok(Answer::Accept(Some(content)))
     }
@@ -141,8 +219,27 @@ impl Action {
     }
 }
 
-fn read_entry(entry: &Value) -> Result<Entry, String> {
-    let Some(entry) = entry.as_object() else { return Err("it is not an object".to_owned()) };
+impl Entry {
+    fn is_for(&self, question: &Question) -> bool {
+        question.message().contains(&self.message)
+    }
+}
+
+fn form(question: &Question) -> Option<Form> {
+    match &question.kind {
+        QuestionKind::Form { schema, .. } => Some(Form::new(schema)),
+        QuestionKind::Url { .. } | QuestionKind::Sampling => None,
+    }
+}
+
+fn no_such_field(option: &str, name: &str, form: &Form) -> NoAnswer {
+    let names = form.fields().iter().map(|field| field.name.as_str());
+    let near = text::near_misses(name, names);
+    let near = near.first().map_or_else(String::new, |near| format!("; did you mean `{}`?", text::line(near)));
+    format!("{option}: the question has no field `{}`{near}", text::line(name))
+}
+
+fn read_entry(entry: &Map<String, Value>) -> Result<Entry, String> {
     if let Some(unknown) = entry.keys().find(|key| !matches!(key.as_str(), "message" | "action" | "content")) {
         return Err(format!("there is no `{}`; it takes `message`, `action` and `content`", text::line(unknown)));
     }
@@ -171,7 +268,7 @@ mod tests {
         Question::recorded(QuestionId::from_json(&json!(1)).unwrap(), "elicitation/create", params).unwrap()
     }
 
-    fn answered(given: &Given, message: &str, used: &mut Vec<usize>) -> String {
+    fn answered(given: &Given, message: &str, used: &mut Used) -> String {
         match given.answer(&question(message), used) {
             Ok(Some(Answer::Accept(Some(content)))) => Value::Object(content).to_string(),
             other => format!("{other:?}"),
@@ -184,17 +281,17 @@ mod tests {
         let given =
             Given::new(items, Some(r#"{"flour": "oat", "grams": 123456789012345678901, "sugar": true}"#)).unwrap();
         for _ in 0..2 {
-            assert_eq!(answered(&given, "m", &mut Vec::new()), r#"{"grams":123456789012345678901,"flour":"rye"}"#);
+            assert_eq!(answered(&given, "m", &mut Used::default()), r#"{"grams":123456789012345678901,"flour":"rye"}"#);
         }
         let given = |typed: &str| Given::new(vec![Item::parse(typed).unwrap()], None).unwrap();
-        assert_eq!(answered(&given("salt=1"), "m", &mut Vec::new()), "Ok(None)");
-        assert!(answered(&given("flower=rye"), "m", &mut Vec::new()).contains("did you mean `flour`?"));
+        assert_eq!(answered(&given("salt=1"), "m", &mut Used::default()), "Ok(None)");
+        assert!(answered(&given("flower=rye"), "m", &mut Used::default()).contains("did you mean `flour`?"));
     }
 
     #[test]
     fn the_entries_of_a_list_are_used_up() {
         let file = r#"[{"message": "second", "content": {"flour": "oat"}}, {"content": {"flour": "rye"}}, {"action": "decline"}]"#;
-        let (given, mut used) = (Given::new(Vec::new(), Some(file)).unwrap(), Vec::new());
+        let (given, mut used) = (Given::new(Vec::new(), Some(file)).unwrap(), Used::default());
         assert_eq!(answered(&given, "the first", &mut used), r#"{"grams":500,"flour":"rye"}"#);
         assert_eq!(answered(&given, "the second", &mut used), r#"{"grams":500,"flour":"oat"}"#);
         assert_eq!(answered(&given, "the third", &mut used), "Ok(Some(Decline))");
@@ -202,9 +299,41 @@ mod tests {
     }
 
     #[test]
+    fn one_answer_without_a_list_is_for_every_question() {
+        let given = |file: &str| Given::new(Vec::new(), Some(file)).unwrap();
+        let mut used = Used::default();
+        let no = given(r#"{"action": "decline", "message": "first"}"#);
+        for (message, answer) in [("the first", "Ok(Some(Decline))"), ("first", "Ok(Some(Decline))"), ("m", "Ok(None)")]
+        {
+            assert_eq!(answered(&no, message, &mut used), answer);
+        }
+        assert!(no.unused(&used).is_none() && no.unfit(&question("m"), &used).is_some());
+        let yes = given(r#"{"content": {"flour": "oat", "grams": 1}}"#);
+        assert_eq!(answered(&yes, "m", &mut used), r#"{"grams":1,"flour":"oat"}"#);
+    }
+
+    #[test]
+    fn what_was_given_for_nothing_is_known() {
+        let items = ["flour=rye", "salt=1"].map(|typed| Item::parse(typed).unwrap()).to_vec();
+        let (given, mut used) = (Given::new(items, Some(r#"{"sugar": 1}"#)).unwrap(), Used::default());
+        assert_eq!(given.unused(&used).unwrap(), "--answer flour=…, --answer salt=…, --answers");
+        answered(&given, "m", &mut used);
+        assert_eq!(given.unused(&used).unwrap(), "--answer salt=…, --answers");
+        let why = Given::new(Vec::new(), Some(r#"{"sugar": 1}"#)).unwrap().unfit(&question("m"), &used).unwrap();
+        assert!(why.ends_with("given is `sugar`, asked for is `flour`, `grams`"), "{why}");
+        assert_eq!(Given::default().unfit(&question("m"), &used), None);
+        let list = Given::new(Vec::new(), Some(r#"[{"message": "x"}]"#)).unwrap();
+        assert!(list.unfit(&question("m"), &used).unwrap().contains("no `message` is part of its words"));
+    }
+
+    #[test]
     fn a_misfit_names_its_field() {
+        let file = |text: &str| answered(&Given::new(Vec::new(), Some(text)).unwrap(), "m", &mut Used::default());
+        for misspelt in [r#"{"flower": "rye"}"#, r#"[{"content": {"flour": "rye", "gram": 1}}]"#] {
+            assert!(file(misspelt).contains("did you mean `"), "{misspelt}");
+        }
         let given = Given::new(vec![Item::parse("flour=rice").unwrap()], None).unwrap();
-        assert!(answered(&given, "m", &mut Vec::new()).contains("`flour` should be one of"));
+        assert!(answered(&given, "m", &mut Used::default()).contains("`flour` should be one of"));
         let error = |file: &str| Given::new(Vec::new(), Some(file)).unwrap_err().to_string();
         assert!(error("[{\"action\": \"maybe\"}]").contains("answer 1: `action` is accept"));
         assert!(error("[{\"contents\": {}}]").contains("`contents`"));

@@ -12,11 +12,9 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use super::recorder::Recorder;
-use crate::forms::{self, FieldKind, Form};
-use crate::lifecycle::{Answerer, INPUT_PATIENCE, Reply};
-use crate::model::rpc_error::codes;
-use crate::model::{RawJson, TaskId, text};
-use crate::present::{Exit, Trouble};
+use crate::forms::Form;
+use crate::lifecycle::{Answerer, INPUT_PATIENCE, Reply, Unanswered};
+use crate::model::TaskId;
 use crate::record::NotedQuestion;
 use crate::session::{Answer, Question, QuestionId, QuestionKind, Session};
 
@@ -24,9 +22,13 @@ mod exec;
 mod given;
 mod person;
 mod sampling;
+mod words;
+
+use given::Used;
 
 pub use given::{Action, Given, GivenError};
 pub use sampling::SamplingOptions;
+pub(super) use words::{command, dismissed, page, trouble, visit_first};
 
 /// How often the very same question is answered without a person: some servers ask for ever.
 const ROUNDS: u32 = 10;
@@ -81,12 +83,16 @@ pub(super) struct Answers {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The task that is followed.
+    task: Option<TaskId>,
+    /// Whether anything was asked.
+    is_asked: bool,
     /// How often a question was answered.
     rounds: HashMap<String, u32>,
-    /// Which entries of `--answers` were used.
-    used: Vec<usize>,
+    /// What of the answers given beforehand was used.
+    used: Used,
     /// A question that nobody answered.
-    left: Option<Question>,
+    left: Option<Unanswered>,
 }
 
 /// Why there is no answer, beyond that nobody is asked; escaped.
@@ -105,23 +111,66 @@ impl Answers {
     }
 
     /// The question that nobody answered, if there was one.
-    pub(super) fn left(&self) -> Option<Question> {
+    pub(super) fn left(&self) -> Option<Unanswered> {
         self.state.borrow_mut().left.take()
     }
 
-    async fn reply(&self, question: &Question) -> Reply {
-        let reply = match self.try_reply(question).await {
-            Ok(reply) => reply,
-            Err(why) => {
-                self.context.printer.error(&why);
-                Reply::Leave
-            }
-        };
-        // What no other command can know, none will answer.
-        if reply == Reply::Leave || (reply == Reply::Wait && !self.recorder.has_row()) {
-            self.state.borrow_mut().left = Some(question.clone());
+    /// Tells which answers given beforehand nothing was asked for.
+    pub(super) fn tell_unused(&self) {
+        let state = self.state.borrow();
+        let Some(unused) = self.options.given.unused(&state.used) else { return };
+        if state.is_asked {
+            self.context.printer.warn(&format!("{unused}: no question asked for that"));
+        } else {
+            self.context.printer.note(&format!("{unused}: nothing was asked"));
         }
+    }
+
+    /// Tells which answers come too early, as the command leaves its task to itself.
+    pub(super) fn tell_unused_by_detached(&self, task: &TaskId) {
+        let rule = match self.options.otherwise {
+            OnInput::Defaults | OnInput::Decline | OnInput::Cancel | OnInput::Exec(_) => Some("--on-input".to_owned()),
+            OnInput::Ask | OnInput::Fail | OnInput::Wait => None,
+        };
+        let unused = self.options.given.unused(&self.state.borrow().used);
+        let told: Vec<String> = unused.into_iter().chain(rule).collect();
+        if !told.is_empty() {
+            let watch = self.context.command_for("watch", task);
+            let told = told.join(" and ");
+            let printer = &self.context.printer;
+            printer.warn(&format!(
+                "{told}: whatever the task asks comes after this command has left; give it to `{watch}`"
+            ));
+        }
+    }
+
+    async fn reply(&self, question: &Question) -> Reply {
+        self.state.borrow_mut().is_asked = true;
+        let reply = self.try_reply(question).await.unwrap_or_else(|why| Reply::Leave(Some(why)));
+        let why = match &reply {
+            Reply::Leave(why) => why.clone(),
+            // What no other command can know, none will answer.
+            Reply::Wait if !self.recorder.has_row() => None,
+            Reply::Wait => {
+                self.tell_how_to_answer(question);
+                return reply;
+            }
+            Reply::Answer(_) | Reply::Settled => return reply,
+        };
+        self.state.borrow_mut().left = Some(Unanswered { question: question.clone(), why });
         reply
+    }
+
+    /// From here on this task is followed.
+    pub(super) fn follows(&self, task: &TaskId) {
+        self.state.borrow_mut().task = Some(task.clone());
+    }
+
+    /// Somebody elsewhere is to answer, and may not know how.
+    fn tell_how_to_answer(&self, question: &Question) {
+        if let Some(id) = question.task.clone().or_else(|| self.state.borrow().task.clone()) {
+            self.context.printer.note(&format!("answer it with: {}", command(&self.context, question, &id)));
+        }
     }
 
     async fn try_reply(&self, question: &Question) -> Result<Reply, NoAnswer> {
@@ -133,13 +182,19 @@ impl Answers {
                 self.count(question)?;
                 return Ok(Reply::Answer(answer));
             }
-            Ok(None) => {}
+            Ok(None) => {
+                match (self.options.given.unfit(question, &self.state.borrow().used), &self.options.otherwise) {
+                    (Some(why), OnInput::Fail) => return Err(why),
+                    (Some(why), OnInput::Ask) => self.context.printer.warn(&why),
+                    _ => {}
+                }
+            }
             // The person can do better.
             Err(why) if self.options.otherwise == OnInput::Ask => self.context.printer.error(&why),
             Err(why) => return Err(why),
         }
         let answer = match &self.options.otherwise {
-            OnInput::Fail => return Ok(Reply::Leave),
+            OnInput::Fail => return Ok(Reply::Leave(None)),
             OnInput::Wait => return Ok(Reply::Wait),
             OnInput::Ask => return person::ask(&self.context, self.tool.as_deref(), question).await,
             OnInput::Decline => Answer::Decline,
@@ -279,112 +334,4 @@ fn accept(question: &Question, content: Map<String, Value>) -> Result<Answer, No
 /// A question that the record kept.
 pub(super) fn recorded(noted: NotedQuestion) -> Option<Question> {
     Question::recorded(QuestionId::from_json(&noted.id)?, &noted.method, noted.params)
-}
-
-/// A question that waits for somebody: what is asked, and how to answer it.
-pub(super) fn trouble(context: &Context, question: &Question, task: Option<&TaskId>) -> Trouble {
-    let whose = task.map_or_else(|| "the server".to_owned(), |id| format!("task {id}"));
-    let message = format!("{whose} waits for an answer: {}", describe(question));
-    let mut trouble = Trouble::new("input_required", Exit::InputNeeded, message);
-    trouble.data = Some(question.params.clone());
-    match (task, &question.kind) {
-        (Some(id), QuestionKind::Sampling) => {
-            let watch = context.command_for("watch", id);
-            trouble.task(id).hint(format!("{watch} --sampling exec:COMMAND"))
-        }
-        (Some(id), _) => trouble.task(id).hint(command(context, question, id)),
-        (None, _) => trouble,
-    }
-}
-
-/// A question of a plain call that was dismissed.
-pub(super) fn dismissed(question: &Question) -> Trouble {
-    let message = format!("nobody answered, so the question was dismissed: {}", describe(question));
-    Trouble::new("input_required", Exit::InputNeeded, message)
-        .hint("--answer FIELD=… or --answers FILE answers beforehand; --on-input says what to do otherwise")
-}
-
-/// A call that the server refuses until a person has been somewhere, and nobody went.
-pub(super) fn visit_first(tool: &str, needed: &[Question], why: Option<NoAnswer>) -> Trouble {
-    let asked: Vec<String> = needed.iter().map(describe).collect();
-    let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-    let message = format!("`{tool}` was not called, something must be done first{why}: {}", asked.join("; "));
-    let data: Vec<&RawJson> = needed.iter().map(|question| &question.params).collect();
-    let mut trouble = Trouble::new("input_required", Exit::InputNeeded, message);
-    trouble.code = Some(codes::URL_ELICITATION_REQUIRED);
-    trouble.data = Some(RawJson::from_value(&serde_json::json!({"elicitations": data})));
-    trouble.hint("open the address, and call again when that is done")
-}
-
-/// The command that answers a question of a task.
-pub(super) fn command(context: &Context, question: &Question, id: &TaskId) -> String {
-    let command = context.command_for("answer", id);
-    let QuestionKind::Form { schema, .. } = &question.kind else { return command };
-    let form = Form::new(schema);
-    let fields = form.fields().iter().filter(|field| field.required || form.fields().len() == 1);
-    let arguments: Vec<String> = fields.map(|field| format!(" {}=…", text::line(&field.name))).collect();
-    if arguments.is_empty() { format!("{command} --accept") } else { format!("{command}{}", arguments.concat()) }
-}
-
-/// What is asked, in a few words; escaped.
-pub(super) fn describe(question: &Question) -> String {
-    let words = text::truncate(&text::line(question.message()), 300).into_owned();
-    let message = if words.trim().is_empty() { "it says no words".to_owned() } else { words };
-    match &question.kind {
-        QuestionKind::Sampling => "it wants a language model to say something".to_owned(),
-        QuestionKind::Url { url, .. } => format!("{message} (at {})", text::line(url)),
-        QuestionKind::Form { schema, .. } => {
-            let form = Form::new(schema);
-            let fields: Vec<String> = form.fields().iter().take(12).map(field).collect();
-            if fields.is_empty() { message } else { format!("{message} ({})", fields.join("; ")) }
-        }
-    }
-}
-
-/// A question in full, for a person to read: a line for each field; escaped.
-pub(super) fn page(question: &Question) -> String {
-    let mut lines = vec![format!("question {}: {}", question.id, text::line(question.message()))];
-    match &question.kind {
-        QuestionKind::Sampling => lines.push("  it wants a language model to say something".to_owned()),
-        QuestionKind::Url { url, .. } => lines.push(format!("  {}", text::line(url))),
-        QuestionKind::Form { schema, .. } => {
-            for one in Form::new(schema).fields() {
-                lines.push(format!("  {}", field(one)));
-                let about = [one.title.as_deref(), one.description.as_deref()];
-                let about: Vec<&str> = about.into_iter().flatten().filter(|words| *words != one.name).collect();
-                if !about.is_empty() {
-                    lines.push(format!("      {}", text::line(&about.join(": "))));
-                }
-                if let FieldKind::Choice(choices) | FieldKind::Choices(choices) = &one.kind {
-                    let titled = choices.iter().filter(|choice| choice.value.as_str() != Some(&choice.title));
-                    lines.extend(titled.map(|choice| {
-                        format!("      {}: {}", text::line(&forms::plain(&choice.value)), text::line(&choice.title))
-                    }));
-                }
-                if let Some(default) = &one.default {
-                    lines.push(format!("      where it is left out: {}", text::line(&default.to_string())));
-                }
-            }
-        }
-    }
-    lines.join("\n")
-}
-
-/// `flour: one of rye, oat; optional`.
-fn field(field: &forms::Field) -> String {
-    let kind = match &field.kind {
-        FieldKind::Text => "text".to_owned(),
-        FieldKind::Integer => "a whole number".to_owned(),
-        FieldKind::Number => "a number".to_owned(),
-        FieldKind::Boolean => "true or false".to_owned(),
-        FieldKind::Choice(choices) | FieldKind::Choices(choices) => {
-            let values = choices.iter().take(12).map(|choice| forms::plain(&choice.value));
-            let of = if matches!(field.kind, FieldKind::Choice(_)) { "one" } else { "some" };
-            format!("{of} of {}", values.collect::<Vec<_>>().join(", "))
-        }
-        FieldKind::Other => "JSON".to_owned(),
-    };
-    let bounds = field.bounds.iter().map(|bound| format!(", {bound}")).collect::<String>();
-    let optional = if field.required { "" } else { ", optional" };
-    text::line(&format!("{}: {kind}{bounds}{optional}", field.name)).into_owned()
 }

@@ -29,7 +29,7 @@ pub(super) fn asker(context: &Context, tool: Option<&str>, question: &Question, 
 pub(super) async fn ask(context: &Context, tool: Option<&str>, question: &Question) -> Result<Reply, NoAnswer> {
     let asker = |message: &str, warnings: Vec<String>| Asker { warnings, ..asker(context, tool, question, message) };
     let answer = match &question.kind {
-        QuestionKind::Sampling => return Ok(Reply::Leave),
+        QuestionKind::Sampling => return Ok(Reply::Leave(None)),
         QuestionKind::Form { message, schema } => {
             let form = Form::new(schema);
             let secret = secrets::wanted(message, &form).map(|what| {
@@ -97,7 +97,7 @@ async fn silent(silence: Silence) -> Result<Reply, NoAnswer> {
         Silence::Interrupted | Silence::Stopped => {
             // Whoever was told of it ends the waiting.
             tokio::time::sleep(INTERRUPT).await;
-            Ok(Reply::Leave)
+            Ok(Reply::Leave(None))
         }
         error @ Silence::Terminal(_) => Err(error.to_string()),
     }

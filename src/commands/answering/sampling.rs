@@ -22,7 +22,7 @@ pub struct SamplingOptions {
 
 /// Has the program answer.
 pub(super) async fn answer(context: &Context, tool: Option<&str>, question: &Question) -> Result<Reply, NoAnswer> {
-    let Some(options) = &context.sampling else { return Ok(Reply::Leave) };
+    let Some(options) = &context.sampling else { return Ok(Reply::Leave(None)) };
     let params = question.params.value();
     if params.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty()) {
         let error = RpcError::new(codes::INVALID_PARAMS, "this client does not offer tools to a language model");
