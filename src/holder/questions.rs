@@ -2,8 +2,9 @@
 //!
 //! A question for a task is put to every command, as any may be the one that follows it; one that names no task to the
 //! command that waits for an answer itself. The first answer goes to the server, and the other commands are told that none is
-//! wanted any more. What nobody answers waits for the next command. What the handshake did not offer is refused here, because
-//! no single command can know what others serve.
+//! wanted any more. What nobody answers waits for the next command; where it names no task but came to whoever waited for one,
+//! for the next that asks about this one, and where it came to whoever had called a tool, it is dismissed: nobody could know
+//! whose it is. What the handshake did not offer is refused here, because no single command can know what others serve.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -29,24 +30,44 @@ pub(super) struct Questions {
     open: VecDeque<Question>,
     /// The commands that run tasks for the server, by task.
     owners: HashMap<String, ClientId>,
+    /// The tasks that commands have asked about.
+    interests: Vec<(ClientId, String)>,
+}
+
+/// What a command waits for the server with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// The answer to its call, under the id that the server knows.
+    Call(RequestId),
+    /// This task.
+    Task(String),
 }
 
 /// A request of the server that nobody has answered.
 #[derive(Debug)]
 struct Question {
     id: RequestId,
+    method: String,
     text: String,
     audience: Audience,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Audience {
     /// Whoever is there.
     All,
-    /// One command.
-    One(ClientId),
+    /// One command, and what it waited with.
+    One(ClientId, Option<Waiting>),
+    /// The next command that asks about this task.
+    About(String),
     /// The next command that comes.
     Next,
+}
+
+impl Audience {
+    fn is_one(&self, client: ClientId) -> bool {
+        matches!(self, Self::One(one, _) if *one == client)
+    }
 }
 
 impl Questions {
@@ -79,12 +100,12 @@ impl Questions {
         }
     }
 
-    /// The server asks. `waiting` is the command that waits for an answer of the server itself, if one does.
+    /// The server asks. `waiting` is the command that waits for an answer of the server itself, if one does, and with what.
     pub(super) fn asked(
         &mut self,
         request: IncomingRequest,
         clients: &[ClientId],
-        waiting: Option<ClientId>,
+        waiting: Option<&(ClientId, Waiting)>,
     ) -> Vec<Order> {
         if !self.is_offered(&request.method) {
             let error = RpcError::new(codes::METHOD_NOT_FOUND, format!("Method not found: {}", request.method));
@@ -97,56 +118,106 @@ impl Questions {
         let params = request.params.as_ref();
         let task = params.and_then(|params| params.value().get("taskId")?.as_str().map(str::to_owned));
         let owner = || self.owners.get(task.as_deref()?).copied().filter(|owner| clients.contains(owner));
-        let waiting = match request.method.as_str() {
+        let to = match request.method.as_str() {
             "tasks/get" | "tasks/result" | "tasks/cancel" => match owner() {
-                Some(owner) => Some(owner),
+                Some(owner) => Some((owner, None)),
                 None => {
                     let error = RpcError::new(codes::INVALID_PARAMS, "Task not found");
                     return vec![Order::Server(message::response(&request.id, &Err(error)))];
                 }
             },
             "tasks/list" => match self.owners.values().copied().find(|owner| clients.contains(owner)) {
-                Some(owner) => Some(owner),
+                Some(owner) => Some((owner, None)),
                 None => return vec![Order::Server(message::response(&request.id, &Ok(json!({"tasks": []}))))],
             },
-            _ => waiting,
+            _ => waiting.cloned().map(|(client, waiting)| (client, Some(waiting))),
         };
         let text = request_text(&request.id, &request.method, params);
         let names_task = params.is_some_and(|params| {
             params.value().pointer("/_meta/io.modelcontextprotocol~1related-task/taskId").is_some()
         });
-        let (audience, told) = match (names_task, waiting.or_else(|| clients.last().copied())) {
+        let (audience, told) = match (names_task, to.or_else(|| Some((*clients.last()?, None)))) {
             (true, _) => (Audience::All, clients.to_vec()),
-            (false, Some(client)) => (Audience::One(client), vec![client]),
+            (false, Some((client, waiting))) => (Audience::One(client, waiting), vec![client]),
             (false, None) => (Audience::Next, Vec::new()),
         };
         let orders = told.into_iter().map(|client| Order::Client(client, text.clone())).collect();
-        self.open.push_back(Question { id: request.id, text, audience });
+        self.open.push_back(Question { id: request.id, method: request.method, text, audience });
         orders
+    }
+
+    /// A command asks about a task. What was asked for it and has lost its command is put to this one.
+    pub(super) fn asks_about(&mut self, client: ClientId, task: &str) -> Vec<Order> {
+        if !self.interests.iter().any(|(by, about)| *by == client && about == task) {
+            self.interests.push((client, task.to_owned()));
+        }
+        let about = |question: &&mut Question| matches!(&question.audience, Audience::About(about) if about == task);
+        let orders = self.open.iter_mut().filter(about).map(|question| {
+            question.audience = Audience::One(client, Some(Waiting::Task(task.to_owned())));
+            Order::Client(client, question.text.clone())
+        });
+        orders.collect()
+    }
+
+    /// A call has come to a task: what was asked for the one is asked for the other.
+    pub(super) fn became(&mut self, call: &RequestId, task: &str) {
+        for question in &mut self.open {
+            if let Audience::One(_, Some(waiting)) = &mut question.audience
+                && *waiting == Waiting::Call(call.clone())
+            {
+                *waiting = Waiting::Task(task.to_owned());
+            }
+        }
     }
 
     /// A command has come.
     pub(super) fn joined(&mut self, client: ClientId) -> Vec<Order> {
-        let for_it = self.open.iter_mut().filter(|question| !matches!(question.audience, Audience::One(_)));
+        let for_it =
+            self.open.iter_mut().filter(|question| matches!(question.audience, Audience::All | Audience::Next));
         for_it
             .map(|question| {
                 if question.audience == Audience::Next {
-                    question.audience = Audience::One(client);
+                    question.audience = Audience::One(client, None);
                 }
                 Order::Client(client, question.text.clone())
             })
             .collect()
     }
 
-    /// A command has left; `heir` is one that is still there.
-    pub(super) fn left(&mut self, client: ClientId, heir: Option<ClientId>) -> Vec<Order> {
+    /// A command has left; `others` are still there, the newest last.
+    pub(super) fn left(&mut self, client: ClientId, others: &[ClientId]) -> Vec<Order> {
         self.owners.retain(|_, owner| *owner != client);
-        let orphaned = self.open.iter_mut().filter(|question| question.audience == Audience::One(client));
-        let orders = orphaned.filter_map(|question| {
-            question.audience = heir.map_or(Audience::Next, Audience::One);
-            heir.map(|heir| Order::Client(heir, question.text.clone()))
+        self.interests.retain(|(by, _)| *by != client);
+        let mut orders = Vec::new();
+        let interests = &self.interests;
+        self.open.retain_mut(|question| {
+            if !question.audience.is_one(client) {
+                return true;
+            }
+            let Audience::One(_, waiting) = std::mem::replace(&mut question.audience, Audience::Next) else {
+                return true;
+            };
+            let heir = match &waiting {
+                Some(Waiting::Call(_)) => {
+                    orders.push(Order::Server(response_text(&question.id, &dismissal(&question.method))));
+                    return false;
+                }
+                Some(Waiting::Task(task)) => {
+                    interests.iter().find_map(|(other, about)| (about == task).then_some(*other))
+                }
+                None => others.last().copied(),
+            };
+            question.audience = match (heir, waiting) {
+                (Some(heir), waiting) => {
+                    orders.push(Order::Client(heir, question.text.clone()));
+                    Audience::One(heir, waiting)
+                }
+                (None, Some(Waiting::Task(task))) => Audience::About(task),
+                (None, _) => Audience::Next,
+            };
+            true
         });
-        orders.collect()
+        orders
     }
 
     /// A command answers. Whoever comes second is not heard.
@@ -179,6 +250,14 @@ impl Questions {
         self.open.remove(at);
         let text = message::notification(CANCELLED, params);
         Some(clients.iter().map(|client| Order::Client(*client, text.clone())).collect())
+    }
+}
+
+/// What says that nobody answers a question.
+fn dismissal(method: &str) -> Result<RawJson, RpcError> {
+    match method {
+        "elicitation/create" => Ok(RawJson::from_value(&json!({"action": "cancel"}))),
+        _ => Err(RpcError::new(codes::USER_REJECTED, "nobody is there who could answer")),
     }
 }
 
@@ -224,17 +303,50 @@ mod tests {
     }
 
     #[test]
-    fn one_for_no_task_is_put_to_who_waits() {
+    fn one_for_no_task_is_put_to_who_waits_and_then_to_who_asks_about_the_same_task() {
         let mut questions = questions();
         let to = |client| Order::Client(client, OF_NONE.into());
-        assert_eq!(questions.asked(request(OF_NONE), &[ONE, TWO], Some(ONE)), [to(ONE)]);
+        let waiting = (ONE, Waiting::Task("t".to_owned()));
+        assert_eq!(questions.asked(request(OF_NONE), &[ONE, TWO], Some(&waiting)), [to(ONE)]);
         assert_eq!(questions.joined(ClientId(3)), []);
-        assert_eq!(questions.left(ONE, Some(TWO)), [to(TWO)]);
-        assert_eq!(questions.left(TWO, None), []);
-        assert_eq!(questions.joined(ONE), [to(ONE)]);
+        assert_eq!(questions.asks_about(TWO, "t"), []);
+        assert_eq!(questions.left(ONE, &[TWO]), [to(TWO)], "it asked about the task");
+        assert_eq!(questions.left(TWO, &[]), []);
+        assert_eq!(questions.joined(ONE), []);
+        assert_eq!(questions.asks_about(ONE, "other"), []);
+        assert_eq!(questions.asks_about(ONE, "t"), [to(ONE)]);
+        assert_eq!(questions.asks_about(ONE, "t"), []);
         let taken_back = questions.withdrawn(&json!({"requestId": 1}), &[ONE]).unwrap();
         assert!(matches!(&taken_back[..], [Order::Client(ONE, _)]));
         assert_eq!(questions.withdrawn(&json!({"requestId": 1}), &[ONE]), None);
+    }
+
+    #[test]
+    fn one_for_a_call_ends_with_whoever_called() {
+        let mut questions = questions();
+        let call = RequestId::Text("h-1".to_owned());
+        let waiting = (ONE, Waiting::Call(call.clone()));
+        questions.asked(request(OF_NONE), &[ONE, TWO], Some(&waiting));
+        let dismissed = r#"{"jsonrpc":"2.0","id":1,"result":{"action":"cancel"}}"#;
+        assert_eq!(questions.left(ONE, &[TWO]), [Order::Server(dismissed.into())]);
+        assert_eq!(questions.left(TWO, &[]), []);
+        // One that has come to a task is kept for it.
+        questions.asked(request(OF_NONE), &[ONE], Some(&waiting));
+        questions.became(&call, "t");
+        assert_eq!(questions.left(ONE, &[]), []);
+        assert_eq!(questions.joined(TWO), []);
+        assert_eq!(questions.asks_about(TWO, "t"), [Order::Client(TWO, OF_NONE.into())]);
+    }
+
+    #[test]
+    fn one_for_nobody_goes_to_the_next_that_comes() {
+        let mut questions = questions();
+        let to = |client| Order::Client(client, OF_NONE.into());
+        assert_eq!(questions.asked(request(OF_NONE), &[], None), []);
+        assert_eq!(questions.joined(ONE), [to(ONE)]);
+        assert_eq!(questions.left(ONE, &[TWO]), [to(TWO)]);
+        assert_eq!(questions.left(TWO, &[]), []);
+        assert_eq!(questions.joined(ONE), [to(ONE)]);
     }
 
     #[test]

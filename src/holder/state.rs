@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::questions::Questions;
+use super::questions::{Questions, Waiting};
 use super::wire;
 use crate::model::{RawJson, RpcError};
 use crate::rpc::message::IncomingRequest;
@@ -57,6 +57,14 @@ struct Pending {
     askers: Vec<(ClientId, RequestId)>,
     /// What a [`KEPT_QUESTION`] asks.
     kept: Option<String>,
+    /// A call of a tool, and whether it is plain: its answer is all that comes of it.
+    call: Option<Call>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Plain,
+    Task,
 }
 
 /// See above.
@@ -70,7 +78,7 @@ pub(super) struct State {
     initialized: bool,
     questions: Questions,
     /// The command that last asked something which the server may have questions about.
-    waiting: Option<ClientId>,
+    waiting: Option<(ClientId, Waiting)>,
     leases: HashMap<String, Instant>,
     id_prefix: String,
     next_id: u64,
@@ -133,13 +141,20 @@ impl State {
         self.questions.joined(client)
     }
 
-    /// A command has left. Its own questions have no taker any more; those of the server wait for the next command.
+    /// A command has left. Its own questions have no taker any more; those of the server wait for another command. A plain
+    /// call of its is called off, as nobody can come back to it.
     pub(super) fn left(&mut self, client: ClientId, now: Instant) -> Vec<Order> {
         self.clients.retain(|attached| *attached != client);
-        self.waiting = self.waiting.filter(|waiting| *waiting != client);
-        self.pending.retain(|_, pending| {
+        self.waiting.take_if(|(waiting, _)| *waiting == client);
+        let mut orders = Vec::new();
+        self.pending.retain(|id, pending| {
             pending.askers.retain(|(asker, _)| *asker != client);
-            pending.kept.is_some() || !pending.askers.is_empty()
+            let is_left = pending.askers.is_empty();
+            if is_left && pending.call == Some(Call::Plain) {
+                let params = json!({"requestId": id.to_value(), "reason": "nobody waits for it any more"});
+                orders.push(Order::Server(message::notification("notifications/cancelled", &params)));
+            }
+            pending.kept.is_some() || !is_left
         });
         if let Handshake::Asked(_, waiting) = &mut self.handshake {
             waiting.retain(|(asked_by, _)| *asked_by != client);
@@ -147,7 +162,8 @@ impl State {
         if self.clients.is_empty() {
             self.alone_since = now;
         }
-        self.questions.left(client, self.clients.last().copied())
+        orders.extend(self.questions.left(client, &self.clients));
+        orders
     }
 
     /// A command said something.
@@ -196,16 +212,25 @@ impl State {
     }
 
     fn asked(&mut self, client: ClientId, request: IncomingRequest) -> Vec<Order> {
-        if matches!(request.method.as_str(), "tools/call" | KEPT_QUESTION) {
-            self.waiting = Some(client);
-        }
         let params = request.params.as_ref();
+        let is_call = request.method == "tools/call";
+        let is_read = is_call || request.method.starts_with("tasks/");
+        let value = params.filter(|_| is_read).map_or(Value::Null, RawJson::value);
+        let call = is_call.then(|| if value.get("task").is_some() { Call::Task } else { Call::Plain });
+        let mut orders = Vec::new();
+        if let Some(task) = value["taskId"].as_str() {
+            if request.method == KEPT_QUESTION {
+                self.waiting = Some((client, Waiting::Task(task.to_owned())));
+            }
+            orders = self.questions.asks_about(client, task);
+        }
         let kept = (request.method == KEPT_QUESTION).then(|| params.map_or("", RawJson::text).to_owned());
         if let Some(question) = &kept {
             if let Some(at) = self.answers.iter().position(|(asked, _)| asked == question)
                 && let Some((_, answer)) = self.answers.remove(at)
             {
-                return vec![Order::Client(client, response_text(&request.id, &Ok(answer)))];
+                orders.push(Order::Client(client, response_text(&request.id, &Ok(answer))));
+                return orders;
             }
             // One that asks twice does so for a reason.
             let same = |pending: &&mut Pending| {
@@ -213,13 +238,16 @@ impl State {
             };
             if let Some(pending) = self.pending.values_mut().find(same) {
                 pending.askers.push((client, request.id));
-                return Vec::new();
+                return orders;
             }
         }
         let id = self.new_id();
-        let text = request_text(&id, &request.method, params);
-        self.pending.insert(id, Pending { askers: vec![(client, request.id)], kept });
-        vec![Order::Server(text)]
+        if call.is_some() {
+            self.waiting = Some((client, Waiting::Call(id.clone())));
+        }
+        orders.push(Order::Server(request_text(&id, &request.method, params)));
+        self.pending.insert(id, Pending { askers: vec![(client, request.id)], kept, call });
+        orders
     }
 
     fn handshake(&mut self, client: ClientId, id: RequestId, params: Option<&RawJson>) -> Vec<Order> {
@@ -275,7 +303,7 @@ impl State {
             Message::Request(request) if request.method == "ping" => {
                 vec![Order::Server(message::response(&request.id, &Ok(json!({}))))]
             }
-            Message::Request(request) => self.questions.asked(request, &self.clients, self.waiting),
+            Message::Request(request) => self.questions.asked(request, &self.clients, self.waiting.as_ref()),
         }
     }
 
@@ -292,6 +320,17 @@ impl State {
             return told.collect();
         }
         let Some(pending) = self.pending.remove(&id) else { return Vec::new() };
+        if pending.call.is_some()
+            && let Some(task) = outcome.as_ref().ok().map(RawJson::value)
+            && let Some(task) = task.pointer("/task/taskId").and_then(Value::as_str)
+        {
+            self.questions.became(&id, task);
+            if let Some((_, waiting)) = &mut self.waiting
+                && *waiting == Waiting::Call(id.clone())
+            {
+                *waiting = Waiting::Task(task.to_owned());
+            }
+        }
         if let (true, Some(question), Ok(answer)) = (pending.askers.is_empty(), pending.kept, &outcome) {
             self.keep(question, answer.clone());
         }

@@ -421,3 +421,29 @@ fn a_call_is_not_asked_what_was_asked_before_it() {
     let answered: Vec<Value> = bench.of("").into_iter().map(|seen| seen["message"]["id"].clone()).collect();
     assert_eq!(answered, [json!(1)]);
 }
+
+#[test]
+fn a_plain_call_that_is_killed_leaves_no_question_behind() {
+    let home = Home::new();
+    let question = json!({"jsonrpc": "2.0", "id": 0, "method": "elicitation/create", "params": {
+        "message": "Shall it go on?", "requestedSchema": {"type": "object", "properties": {}}}});
+    let bench = Bench::new(&json!({"rules": [
+        {"method": "tools/call", "nth": 1, "steps": [{"reply": {"task": task("t-loaf", "working")}}]},
+        {"method": "tools/call", "steps": [{"send": question}, {"await": 0}, {"reply": {"content": []}}]},
+        {"method": "tasks/get", "steps": [{"reply": task("t-loaf", "working")}]},
+        {"method": "tasks/result", "steps": [{"await": 0}, {"reply": {"content": [{"type": "text", "text": "a loaf"}]}}]},
+    ]}));
+    home.detach(&["-s", &bench.stdio(), "call", "bake"]);
+    let mut call = home.start(&["-s", &bench.stdio(), "call", "plain", "--on-input", "exec:sleep 60"]);
+    until("the call", || bench.of("tools/call").len() == 2);
+    signal(&call, Signal::SIGKILL);
+    call.wait().unwrap();
+    // Nobody can come back to it: the server is told, and the next command hears nothing of it.
+    until("an answer", || answers_to(&bench).len() == 1);
+    assert_eq!(answers_to(&bench)[0], json!({"action": "cancel"}));
+    let cancelled = bench.of("notifications/cancelled");
+    assert_eq!(cancelled[0]["message"]["params"]["requestId"], bench.of("tools/call")[1]["message"]["id"]);
+    let watched = home.run(&["watch", "t-loaf"]);
+    watched.exits(0).prints("a loaf\n");
+    assert!(!watched.stderr.contains("Shall it go on?"), "{watched:?}");
+}
